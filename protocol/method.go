@@ -12,9 +12,9 @@ import (
 type End string
 
 const (
-	Executor   End = "executor"
-	Brain      End = "brain"
-	EitherEnd  End = "both"
+	Executor  End = "executor"
+	Brain     End = "brain"
+	EitherEnd End = "both"
 )
 
 // Spec describes one method (spec section 4).

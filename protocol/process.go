@@ -22,7 +22,9 @@ var (
 		Lane: func(p ProcessResizeParams) string { return "resize/" + p.SessionID + "/" + p.ProcessID }}
 	ProcessSubscribe = Method[ProcessSubscribeParams, AcceptedResult]{
 		Spec: Spec{Name: "process.subscribe", From: Brain, Capability: "process.push", Repeat: "the newest holds", Extension: true},
-		Lane: func(p ProcessSubscribeParams) string { return "subscribe/" + p.SessionID + "/" + p.ProcessID + "/" + p.Stream }}
+		Lane: func(p ProcessSubscribeParams) string {
+			return "subscribe/" + p.SessionID + "/" + p.ProcessID + "/" + p.Stream
+		}}
 	ProcessOutput = Notification[ProcessOutputParams]{
 		Spec: Spec{Name: "process.output", From: Executor, Notify: true, Capability: "process.push", Repeat: "cursor", Extension: true}}
 	ProcessAck = Notification[ProcessAckParams]{
