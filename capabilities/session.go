@@ -1,0 +1,121 @@
+package capabilities
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	"github.com/agent-executor/executor/protocol"
+	"go.uber.org/zap"
+)
+
+// Peer is the brain as a capability reaches it, whatever connection there is just
+// now. The host implements it; it may be used concurrently. Every call of it is
+// bounded by its context.
+type Peer interface {
+	// Notify sends a notification or fails at once when there is no connection.
+	Notify(ctx context.Context, method string, params any) error
+	// Call sends a request and decodes the answer into result, a pointer. It waits
+	// through a lost connection as long as ctx allows; a refusal of the other end is
+	// a *protocol.Error.
+	Call(ctx context.Context, method string, params, result any) error
+	// Open dials a channel beside the control connection. Who opened it closes it.
+	Open(ctx context.Context, t protocol.ChannelTarget) (Channel, error)
+}
+
+// Channel is an open MCP or terminal channel. One goroutine may read while
+// another writes; Close ends both and may be called from anywhere, also twice.
+type Channel interface {
+	// ReadFrame returns the next frame; the slice is the caller's own.
+	ReadFrame(ctx context.Context) ([]byte, error)
+	// WriteFrame has taken the frame when it returns.
+	WriteFrame(ctx context.Context, frame []byte) error
+	Close(code int, reason string) error
+}
+
+// SessionConfig is what a host makes a session of. Only Peer is required.
+type SessionConfig struct {
+	Assign    protocol.SessionAssignParams
+	Workspace *Workspace
+	Env       map[string]string // for the children of the session, beside the executor's own
+	Peer      Peer
+	Logger    *zap.Logger // nil: none
+}
+
+// Session is one assignment, from before session.ready until session.ended. It
+// outlives connections. Its methods may be called concurrently. The host ends it:
+// it cancels the context, waits for the calls, then calls [Registry.EndSession].
+type Session struct {
+	ctx    context.Context // the session's lifetime; the one context that is kept
+	config SessionConfig
+	values sync.Map
+}
+
+// NewSession makes a session that lives as long as ctx. It starts nothing.
+func NewSession(ctx context.Context, c SessionConfig) *Session {
+	c.Env = maps.Clone(c.Env)
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	return &Session{ctx: ctx, config: c}
+}
+
+// ID is the session_id; "" is the machine's session, see [HandleMachine].
+func (s *Session) ID() string { return s.config.Assign.SessionID }
+
+// Context ends with the session. What a capability starts for the session derives
+// its contexts from it.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Workspace is the part of the file system the session may touch.
+func (s *Session) Workspace() *Workspace { return s.config.Workspace }
+
+// Env is what the session's children get beside the executor's own environment.
+// The map is the caller's own.
+func (s *Session) Env() map[string]string {
+	if s.config.Env == nil {
+		return map[string]string{}
+	}
+	return maps.Clone(s.config.Env)
+}
+
+// Assign is what the session was assigned with. It is not to be written to.
+func (s *Session) Assign() protocol.SessionAssignParams { return s.config.Assign }
+
+// Logger is never nil. Never log params, inputs, environments or tokens.
+func (s *Session) Logger() *zap.Logger { return s.config.Logger }
+
+// Open dials a channel for the session. An empty t.SessionID is the session's
+// own. Who opened it closes it, at the latest in OnSessionEnd.
+func (s *Session) Open(ctx context.Context, t protocol.ChannelTarget) (Channel, error) {
+	if t.SessionID == "" {
+		t.SessionID = s.ID()
+	}
+	return s.config.Peer.Open(ctx, t)
+}
+
+// Value returns what a capability keeps for the session under key, or nil. Like
+// the key of a context value it is best of an unexported type of the capability.
+func (s *Session) Value(key any) any {
+	v, _ := s.values.Load(key)
+	return v
+}
+
+// SetValue keeps v under key as long as the session; OnSessionStart is the place
+// to call it.
+func (s *Session) SetValue(key, v any) { s.values.Store(key, v) }
+
+// Notify sends a notification of the session to the brain. It fails when there is
+// no connection just now.
+func Notify[P any](ctx context.Context, s *Session, n protocol.Notification[P], params P) error {
+	return s.config.Peer.Notify(ctx, n.Name, &params) // a pointer, so that a protocol.Blob is seen as one
+}
+
+// Request sends a request of the session to the brain and returns its answer. It
+// waits through a lost connection as long as ctx allows; a refusal is a
+// *protocol.Error.
+func Request[P, R any](ctx context.Context, s *Session, m protocol.Method[P, R], params P) (R, error) {
+	var result R
+	err := s.config.Peer.Call(ctx, m.Name, &params, &result)
+	return result, err
+}

@@ -1,0 +1,130 @@
+package capabilities
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+
+	"github.com/agent-executor/executor/protocol"
+)
+
+// The executor's own corner of a workspace. Its .gitignore keeps it out of the
+// user's commits.
+const (
+	privateDir = ".executor"
+	spillDir   = "spill"
+)
+
+type spillFile struct {
+	file    *os.File
+	display string
+}
+
+// openSpill makes the spill file of a call. It goes through os.Root, so that no
+// link in the workspace leads out of it, and refuses a link in place of its own
+// directories, so that none leads elsewhere in the workspace either.
+func openSpill(w *Workspace, callID string) (*spillFile, error) {
+	if w == nil {
+		return nil, protocol.Errorf(protocol.CodeResourceUnavailable, "no workspace to spill into").
+			WithReason(protocol.ReasonWorkspaceUnavailable).WithRetryable(false)
+	}
+	here, err := w.ResolveWrite(".")
+	if err != nil {
+		return nil, err
+	}
+	top, err := here.OpenDir()
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	private, err := ownDir(top, privateDir)
+	if err != nil {
+		return nil, err
+	}
+	defer private.Close()
+	if err := ignoreAll(private); err != nil {
+		return nil, err
+	}
+	dir, err := ownDir(private, spillDir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+
+	// Sessions may share a workspace and call ids are unique only within a session.
+	name := spillName(callID)
+	f, err := create(dir, name+".txt")
+	for i := 0; i < 10 && errors.Is(err, fs.ErrExist); i++ {
+		f, err = create(dir, name+"-"+randomHex()+".txt")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create spill file: %w", err)
+	}
+	return &spillFile{file: f, display: path.Join(privateDir, spillDir, filepath.Base(f.Name()))}, nil
+}
+
+// ownDir opens a directory that only the executor's user may enter and makes it
+// when it is not there.
+func ownDir(parent *os.Root, name string) (*os.Root, error) {
+	if err := parent.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("create spill directory: %w", err)
+	}
+	info, err := parent.Lstat(name)
+	if err != nil {
+		return nil, fmt.Errorf("open spill directory: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, protocol.Errorf(protocol.CodeForbidden, "%s in the workspace is not a directory", name).
+			WithReason(protocol.ReasonWorkspaceBoundary)
+	}
+	dir, err := parent.OpenRoot(name)
+	if err != nil {
+		return nil, fmt.Errorf("open spill directory: %w", err)
+	}
+	return dir, nil
+}
+
+func ignoreAll(dir *os.Root) error {
+	f, err := create(dir, ".gitignore")
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create .gitignore: %w", err)
+	}
+	_, err = f.WriteString("*\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write .gitignore: %w", err)
+	}
+	return nil
+}
+
+func create(dir *os.Root, name string) (*os.File, error) {
+	return dir.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
+
+// spillName makes a file name of a call id, which is any string. A plain one
+// stays readable, anything else becomes a hash; IsLocal refuses the device names
+// of Windows.
+func spillName(callID string) string {
+	if plainName.MatchString(callID) && filepath.IsLocal(callID) {
+		return callID
+	}
+	sum := sha256.Sum256([]byte(callID))
+	return hex.EncodeToString(sum[:16])
+}
+
+func randomHex() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
