@@ -9,7 +9,7 @@ var (
 	SessionEvent = Method[SessionEventParams, SessionEventResult]{Spec: Spec{
 		Name: "session.event", From: Executor, Capability: "agent", Repeat: "event_id"}}
 	SessionEventDelta = Notification[SessionEventDeltaParams]{Spec: Spec{
-		Name: "session.event_delta", From: Executor, Notify: true, Capability: "agent", Repeat: "best effort"}}
+		Name: "session.event_delta", From: Executor, Notify: true, Capability: "agent", Repeat: "best effort", Stream: true}}
 	TurnStart = Method[TurnStartParams, TurnStartResult]{
 		Spec: Spec{Name: "turn.start", From: Brain, Capability: "agent", Repeat: "turn_id"},
 		Lane: func(p TurnStartParams) string { return turnLane(p.SessionID) }}
@@ -81,6 +81,10 @@ type SessionEventDeltaParams struct {
 	EventType string `json:"event_type"`
 	Index     int    `json:"index"`
 	Text      string `json:"text"`
+}
+
+func (p SessionEventDeltaParams) Check() error {
+	return required("session_id", p.SessionID, "event_id", p.EventID)
 }
 
 type TurnConfig struct {

@@ -1,6 +1,10 @@
 package protocol
 
-import "time"
+import (
+	"encoding/json"
+	"errors"
+	"time"
+)
 
 // Names and subprotocols (spec section 1.2), newest first.
 const (
@@ -73,10 +77,34 @@ func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Microsecond)} }
 
 const timeLayout = "2006-01-02T15:04:05.000000Z07:00"
 
+var errTime = errors.New("not a time as in RFC 3339")
+
 // MarshalJSON writes the fraction even when it is zero.
 func (t Time) MarshalJSON() ([]byte, error) {
 	if t.IsZero() {
 		return []byte("null"), nil
 	}
 	return t.UTC().AppendFormat(make([]byte, 0, 32), `"`+timeLayout+`"`), nil
+}
+
+// UnmarshalJSON reads RFC 3339 with any fraction and offset; null leaves t as it
+// is.
+func (t *Time) UnmarshalJSON(raw []byte) error {
+	if string(raw) == "null" {
+		return nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return errTime
+	}
+	parsed, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return errTime
+	}
+	parsed = parsed.UTC()
+	if y := parsed.Year(); y < 0 || y > 9999 { // by its offset, and could not be written again
+		return errTime
+	}
+	t.Time = parsed
+	return nil
 }

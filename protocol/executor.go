@@ -9,7 +9,7 @@ var (
 	ExecutorTokenRefresh = Method[TokenRefreshParams, TokenRefreshResult]{Spec: Spec{
 		Name: "executor.token_refresh", From: Executor, Repeat: "token"}}
 	ExecutorCapabilitiesUpdate = Notification[CapabilitiesUpdateParams]{Spec: Spec{
-		Name: "executor.capabilities_update", From: Executor, Notify: true, Repeat: "full replacement"}}
+		Name: "executor.capabilities_update", From: Executor, Notify: true, Repeat: "full replacement", Stream: true}}
 	ExecutorDrain = Method[DrainParams, DrainResult]{Spec: Spec{
 		Name: "executor.drain", From: Brain, Repeat: "a drain goes on"}}
 	ExecutorClose = Notification[CloseParams]{Spec: Spec{
@@ -90,6 +90,15 @@ type TokenRefreshResult struct {
 
 type CapabilitiesUpdateParams struct {
 	Capabilities Capabilities `json:"capabilities"`
+}
+
+// Check refuses an update that would silently take everything away; an empty
+// object says that on purpose.
+func (p CapabilitiesUpdateParams) Check() error {
+	if p.Capabilities == nil {
+		return Errorf(CodeInvalidParams, "capabilities: required, but missing")
+	}
+	return nil
 }
 
 type DrainParams struct {

@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -25,6 +26,7 @@ type Spec struct {
 	Capability string // must be advertised by the executor, may be dotted; "" = core
 	Repeat     string // why a repeat is harmless: a member of params, or a short reason
 	Extension  bool   // never needed by a peer that does not know it
+	Stream     bool   // its messages are one stream: a small one never overtakes a large one
 }
 
 // Method is a request with the types of its params and result. Methods are
@@ -57,7 +59,7 @@ func DecodeParams[P any](raw json.RawMessage) (P, error) {
 	var p P
 	if len(raw) > 0 && string(raw) != "null" {
 		if err := json.Unmarshal(raw, &p); err != nil {
-			return p, invalidJSON("params", err)
+			return p, invalidParams(reflect.TypeFor[P](), raw, err)
 		}
 	}
 	if c, ok := any(p).(Checker); ok {
@@ -81,48 +83,91 @@ func DecodeResult[R any](raw json.RawMessage) (R, error) {
 	return r, nil
 }
 
-// invalidJSON turns an error of encoding/json into invalid_params. It looks at
-// the error's type, never at its text.
-func invalidJSON(where string, err error) *Error {
-	var wrongType *json.UnmarshalTypeError
+// invalidParams turns an error of encoding/json into invalid_params that names
+// the member. It looks at the error's type, never at its text, so that no name
+// of this implementation crosses the wire.
+func invalidParams(t reflect.Type, raw json.RawMessage, err error) *Error {
 	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &wrongType):
-		field := wrongType.Field
-		if field == "" {
-			field = where
-		}
-		return Errorf(CodeInvalidParams, "%s: want %s, got %s", field, jsonTypeName(wrongType), wrongType.Value)
-	case errors.As(err, &syntax):
-		return Errorf(CodeInvalidParams, "%s: not valid JSON at byte %d", where, syntax.Offset)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return Errorf(CodeInvalidParams, "%s: the JSON ends too early", where)
-	default:
-		return Errorf(CodeInvalidParams, "%s: %v", where, err)
+	if errors.As(err, &syntax) {
+		return Errorf(CodeInvalidParams, "params: not valid JSON at byte %d", syntax.Offset)
 	}
+	var wrongType *json.UnmarshalTypeError
+	if errors.As(err, &wrongType) {
+		kind, _, _ := strings.Cut(wrongType.Value, " ") // "number 1.5": the number may be long
+		return Errorf(CodeInvalidParams, "%s: want %s, got %s", orParams(wrongType.Field), jsonTypeName(wrongType.Type), kind)
+	}
+	// A string that is no base64 or no time: the error does not say where.
+	field, leaf := culprit(t, raw)
+	return Errorf(CodeInvalidParams, "%s: want %s", orParams(field), jsonTypeName(leaf))
 }
 
-func jsonTypeName(e *json.UnmarshalTypeError) string {
-	if e.Type == nil {
-		return "another type"
+func orParams(field string) string {
+	if field == "" {
+		return "params"
 	}
-	switch k := e.Type.Kind().String(); {
-	case strings.HasPrefix(k, "int"):
+	return field
+}
+
+// culprit finds the first member below raw that does not decode into its type.
+func culprit(t reflect.Type, raw json.RawMessage) (path string, leaf reflect.Type) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	bad := func(t reflect.Type, raw json.RawMessage) bool {
+		return json.Unmarshal(raw, reflect.New(t).Interface()) != nil
+	}
+	switch {
+	case t == reflect.TypeFor[Time]():
+	case t.Kind() == reflect.Struct:
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal(raw, &members)
+		for field := range t.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if member, ok := members[name]; ok && bad(field.Type, member) {
+				sub, leaf := culprit(field.Type, member)
+				return strings.TrimSuffix(name+"."+sub, "."), leaf
+			}
+		}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		var items []json.RawMessage
+		_ = json.Unmarshal(raw, &items)
+		for _, item := range items {
+			if bad(t.Elem(), item) {
+				return culprit(t.Elem(), item)
+			}
+		}
+	}
+	return "", t
+}
+
+// jsonTypeName says in JSON's words what decodes into t.
+func jsonTypeName(t reflect.Type) string {
+	switch {
+	case t == nil:
+		return "another type"
+	case t == reflect.TypeFor[Time]():
+		return "a time as in RFC 3339"
+	}
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return "an integer"
-	case strings.HasPrefix(k, "uint"):
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return "an integer that is not negative"
-	case strings.HasPrefix(k, "float"):
+	case reflect.Float32, reflect.Float64:
 		return "a number"
-	case k == "bool":
+	case reflect.Bool:
 		return "true or false"
-	case k == "slice" && e.Type.Elem().Kind().String() == "uint8":
-		return "a base64 string"
-	case k == "slice", k == "array":
+	case reflect.String:
+		return "a string"
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "a base64 string"
+		}
 		return "an array"
-	case k == "map", k == "struct":
+	case reflect.Map, reflect.Struct:
 		return "an object"
 	default:
-		return "a " + k
+		return "another type"
 	}
 }
 
@@ -141,6 +186,24 @@ func required(pairs ...string) error {
 func notNegative(name string, v int64) error {
 	if v < 0 {
 		return Errorf(CodeInvalidParams, "%s: must not be negative, got %d", name, v)
+	}
+	return nil
+}
+
+// oneOf returns invalid_params for a word that is neither empty nor known.
+func oneOf(name, word string, known ...string) error {
+	if word == "" || slices.Contains(known, word) {
+		return nil
+	}
+	return Errorf(CodeInvalidParams, "%s: must be %s", name, strings.Join(known, " or "))
+}
+
+// firstOf returns the first error that is not nil.
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

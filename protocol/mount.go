@@ -30,6 +30,13 @@ func (p FSMountParams) Check() error {
 	return required("session_id", p.SessionID, "service_url", p.ServiceURL)
 }
 
+// Values of the State of FSMountResult and FSUnmountResult.
+const (
+	MountMounted   = "mounted"
+	MountUnmounted = "unmounted"
+	MountFailed    = "failed"
+)
+
 type FSMountResult struct {
 	State     string `json:"state"`
 	ErrorCode string `json:"error_code,omitempty"`

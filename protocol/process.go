@@ -7,7 +7,7 @@ var (
 	ProcessRead = Method[ProcessReadParams, ProcessReadResult]{
 		Spec: Spec{Name: "process.read", From: Brain, Capability: "process", Repeat: "read"}}
 	ProcessWrite = Method[ProcessWriteParams, ProcessWriteResult]{
-		Spec: Spec{Name: "process.write", From: Brain, Capability: "process", Repeat: "offset"},
+		Spec: Spec{Name: "process.write", From: Brain, Capability: "process", Repeat: "offset", Stream: true},
 		Lane: func(p ProcessWriteParams) string { return "process/" + p.SessionID + "/" + p.ProcessID }}
 	ProcessInterrupt = Method[ProcessSignalParams, ProcessState]{
 		Spec: Spec{Name: "process.interrupt", From: Brain, Capability: "process", Repeat: "process_id"}}
@@ -26,7 +26,7 @@ var (
 			return "subscribe/" + p.SessionID + "/" + p.ProcessID + "/" + p.Stream
 		}}
 	ProcessOutput = Notification[ProcessOutputParams]{
-		Spec: Spec{Name: "process.output", From: Executor, Notify: true, Capability: "process.push", Repeat: "cursor", Extension: true}}
+		Spec: Spec{Name: "process.output", From: Executor, Notify: true, Capability: "process.push", Repeat: "cursor", Extension: true, Stream: true}}
 	ProcessAck = Notification[ProcessAckParams]{
 		Spec: Spec{Name: "process.ack", From: Brain, Notify: true, Capability: "process.push", Repeat: "cursor", Extension: true}}
 )
@@ -115,10 +115,18 @@ func (p ProcessStartParams) Check() error {
 	if n != 1 {
 		return Errorf(CodeInvalidParams, "argv: exactly one of argv, package_install and file_transfer is needed, got %d", n)
 	}
-	if err := notNegative("timeout_ms", p.TimeoutMS); err != nil {
-		return err
+	if p.Cols != 0 || p.Rows != 0 {
+		if err := checkWindow(p.Cols, p.Rows); err != nil {
+			return err
+		}
 	}
-	return notNegative("wait_ms", p.WaitMS)
+	return firstOf(
+		oneOf("io_mode", p.IOMode, IOModePipes, IOModePTY),
+		oneOf("stdin", p.Stdin, StdinClosed, StdinOpen),
+		oneOf("stderr", p.Stderr, StderrSeparate, StderrMerge),
+		oneOf("on_full", p.OnFull, OnFullDrop, OnFullBlock),
+		notNegative("timeout_ms", p.TimeoutMS),
+		notNegative("wait_ms", p.WaitMS))
 }
 
 type ProcessCursors struct {
@@ -141,7 +149,7 @@ type ProcessState struct {
 	ExitCode     *int               `json:"exit_code,omitempty"`
 	ExitSignal   string             `json:"exit_signal,omitempty"`
 	Reason       string             `json:"reason,omitempty"`
-	Stderr       string             `json:"stderr,omitempty"`
+	Stderr       string             `json:"stderr,omitempty"` // separate or merge
 	Cursors      ProcessCursors     `json:"cursors"`
 	FileTransfer *FileTransferState `json:"file_transfer,omitempty"`
 }
@@ -158,16 +166,12 @@ type ProcessReadParams struct {
 func (p ProcessReadParams) InSession() string { return p.SessionID }
 
 func (p ProcessReadParams) Check() error {
-	if err := required("session_id", p.SessionID, "process_id", p.ProcessID); err != nil {
-		return err
-	}
-	if err := notNegative("cursor", p.Cursor); err != nil {
-		return err
-	}
-	if err := notNegative("max_bytes", int64(p.MaxBytes)); err != nil {
-		return err
-	}
-	return notNegative("wait_ms", p.WaitMS)
+	return firstOf(
+		required("session_id", p.SessionID, "process_id", p.ProcessID),
+		oneOf("stream", p.Stream, StreamStdout, StreamStderr),
+		notNegative("cursor", p.Cursor),
+		notNegative("max_bytes", int64(p.MaxBytes)),
+		notNegative("wait_ms", p.WaitMS))
 }
 
 type ProcessReadResult struct {
@@ -201,7 +205,13 @@ type ProcessWriteParams struct {
 func (p ProcessWriteParams) InSession() string { return p.SessionID }
 
 func (p ProcessWriteParams) Check() error {
-	return required("session_id", p.SessionID, "process_id", p.ProcessID)
+	if err := required("session_id", p.SessionID, "process_id", p.ProcessID); err != nil {
+		return err
+	}
+	if p.Offset != nil {
+		return notNegative("offset", *p.Offset)
+	}
+	return nil
 }
 
 func (p *ProcessWriteParams) Blob() *[]byte { return &p.Data }
@@ -221,7 +231,13 @@ type ProcessSignalParams struct {
 func (p ProcessSignalParams) InSession() string { return p.SessionID }
 
 func (p ProcessSignalParams) Check() error {
-	return required("session_id", p.SessionID, "process_id", p.ProcessID)
+	if err := required("session_id", p.SessionID, "process_id", p.ProcessID); err != nil {
+		return err
+	}
+	if p.GraceMS != nil {
+		return notNegative("grace_ms", *p.GraceMS)
+	}
+	return nil
 }
 
 type ProcessListParams struct {
@@ -245,6 +261,10 @@ type ProcessStatusParams struct {
 	Reason     string `json:"reason,omitempty"`
 	EndedAt    Time   `json:"ended_at,omitzero"`
 	ObservedAt Time   `json:"observed_at,omitzero"`
+}
+
+func (p ProcessStatusParams) Check() error {
+	return required("session_id", p.SessionID, "process_id", p.ProcessID, "state", p.State)
 }
 
 type ProcessResizeParams struct {
@@ -285,13 +305,11 @@ type ProcessSubscribeParams struct {
 func (p ProcessSubscribeParams) InSession() string { return p.SessionID }
 
 func (p ProcessSubscribeParams) Check() error {
-	if err := required("session_id", p.SessionID, "process_id", p.ProcessID); err != nil {
-		return err
-	}
-	if err := notNegative("cursor", p.Cursor); err != nil {
-		return err
-	}
-	return notNegative("window_bytes", int64(p.WindowBytes))
+	return firstOf(
+		required("session_id", p.SessionID, "process_id", p.ProcessID),
+		oneOf("stream", p.Stream, StreamStdout, StreamStderr),
+		notNegative("cursor", p.Cursor),
+		notNegative("window_bytes", int64(p.WindowBytes)))
 }
 
 // ProcessOutputParams: Cursor is the offset of the first byte of Data.
@@ -305,13 +323,26 @@ type ProcessOutputParams struct {
 	EOF       bool   `json:"eof,omitempty"`
 }
 
+func (p ProcessOutputParams) Check() error {
+	return firstOf(
+		required("session_id", p.SessionID, "process_id", p.ProcessID, "stream", p.Stream),
+		notNegative("cursor", p.Cursor))
+}
+
 func (p *ProcessOutputParams) Blob() *[]byte { return &p.Data }
 
 type ProcessAckParams struct {
 	SessionID string `json:"session_id"`
 	ProcessID string `json:"process_id"`
-	Stream    string `json:"stream"`
-	Cursor    int64  `json:"cursor"`
+	Stream    string `json:"stream,omitempty"`
+	Cursor    int64  `json:"cursor"` // every byte before it has been taken
 }
 
 func (p ProcessAckParams) InSession() string { return p.SessionID }
+
+func (p ProcessAckParams) Check() error {
+	return firstOf(
+		required("session_id", p.SessionID, "process_id", p.ProcessID),
+		oneOf("stream", p.Stream, StreamStdout, StreamStderr),
+		notNegative("cursor", p.Cursor))
+}

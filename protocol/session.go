@@ -12,8 +12,10 @@ var (
 		Name: "session.ready", From: Executor, Repeat: "session_id"}}
 	SessionStatus = Notification[SessionStatusParams]{Spec: Spec{
 		Name: "session.status", From: Executor, Notify: true, Repeat: "the newest holds"}}
-	SessionStop = Method[SessionStopParams, SessionStopResult]{Spec: Spec{
-		Name: "session.stop", From: Brain, Repeat: "session_id"}}
+	// In the lane of session.assign: a stop never overtakes the assign it is for.
+	SessionStop = Method[SessionStopParams, SessionStopResult]{
+		Spec: Spec{Name: "session.stop", From: Brain, Repeat: "session_id"},
+		Lane: func(p SessionStopParams) string { return sessionLane(p.SessionID) }}
 	SessionEnded = Method[SessionEndedParams, AcceptedResult]{Spec: Spec{
 		Name: "session.ended", From: Executor, Repeat: "session_id"}}
 	SessionWake = Method[SessionWakeParams, AcceptedResult]{Spec: Spec{

@@ -18,6 +18,12 @@ func (p SkillInstallParams) Check() error {
 	return required("skill_id", p.SkillID, "revision_id", p.RevisionID, "digest", p.Digest)
 }
 
+// Values of SkillInstallResult.State.
+const (
+	SkillInstalled = "installed"
+	SkillFailed    = "failed"
+)
+
 type SkillInstallResult struct {
 	State     string `json:"state"`
 	ErrorCode string `json:"error_code,omitempty"`

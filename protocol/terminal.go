@@ -35,6 +35,9 @@ func (p TerminalOpenParams) Check() error {
 	if err := required("terminal_id", p.TerminalID); err != nil {
 		return err
 	}
+	if err := oneOf("kind", p.Kind, TerminalShell, TerminalCommand); err != nil {
+		return err
+	}
 	return checkWindow(p.Cols, p.Rows)
 }
 

@@ -13,7 +13,7 @@ var (
 		Spec: Spec{Name: "tool.cancel", From: Brain, Repeat: "tool_call_id"},
 		Lane: func(p ToolCancelParams) string { return toolLane(p.SessionID, p.ToolCallID) }}
 	ToolProgress = Notification[ToolProgressParams]{Spec: Spec{
-		Name: "tool.progress", From: Executor, Notify: true, Repeat: "best effort"}}
+		Name: "tool.progress", From: Executor, Notify: true, Repeat: "best effort", Stream: true}}
 	ToolResult = Method[ToolResultParams, AcceptedResult]{Spec: Spec{
 		Name: "tool.result", From: Executor, Repeat: "tool_call_id"}}
 )
@@ -42,6 +42,11 @@ type ToolCallParams struct {
 func (p ToolCallParams) Check() error {
 	if err := required("session_id", p.SessionID, "tool_call_id", p.ToolCallID, "tool", p.Tool); err != nil {
 		return err
+	}
+	if p.Permission != nil {
+		if err := oneOf("permission.mode", p.Permission.Mode, PermissionAlwaysAllow, PermissionAlwaysAsk); err != nil {
+			return err
+		}
 	}
 	return notNegative("deadline_ms", p.DeadlineMS)
 }

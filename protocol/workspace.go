@@ -13,6 +13,13 @@ type WorkspaceBackupParams struct {
 
 func (p WorkspaceBackupParams) Check() error { return required("backup_id", p.BackupID) }
 
+// Values of WorkspaceBackupResult.State.
+const (
+	BackupDone      = "done"
+	BackupUnchanged = "unchanged" // the fingerprint is the one to skip; nothing was stored
+	BackupFailed    = "failed"
+)
+
 type WorkspaceBackupResult struct {
 	State       string `json:"state"`
 	Digest      string `json:"digest,omitempty"`
