@@ -74,7 +74,9 @@ func openStep(dir *os.Root, name string) (*os.Root, error) {
 	case !before.IsDir():
 		return nil, syscall.ENOTDIR
 	}
-	child, err := dir.OpenRoot(name)
+	// With the dot behind it the name itself is opened as a directory only: a FIFO
+	// put there meanwhile would block otherwise.
+	child, err := dir.OpenRoot(name + "/.")
 	if err != nil {
 		return nil, err
 	}
