@@ -1,0 +1,185 @@
+package spawn
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+const fionread = unix.TIOCINQ
+
+// processTable reads /proc. Where that is not mounted it is empty: then only the child itself is ended.
+func processTable() []row {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	rows := make([]row, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			if r, ok := rowOf(pid); ok {
+				rows = append(rows, r)
+			}
+		}
+	}
+	return rows
+}
+
+// rowOf reads /proc/PID/stat.
+func rowOf(pid int) (row, bool) {
+	var buf [1024]byte
+	text := readProc(buf[:], pid, "stat")
+	// The second field is the program's name in parentheses and may hold anything, also parentheses.
+	end := bytes.LastIndexByte(text, ')')
+	if end < 0 {
+		return row{}, false
+	}
+	fields := bytes.Fields(text[end+1:])
+	if len(fields) < 20 {
+		return row{}, false
+	}
+	number := func(i int) int {
+		n, _ := strconv.Atoi(string(fields[i]))
+		return n
+	}
+	start, _ := strconv.ParseUint(string(fields[19]), 10, 64)
+	// A first thread that has ended is a zombie while others of its process still run, and hold ports.
+	dead := (fields[0][0] == 'Z' || fields[0][0] == 'X') && number(17) <= 1
+	return row{pid: pid, ppid: number(1), pgid: number(2), sid: number(3), start: start, dead: dead}, true
+}
+
+// marked says whether a process was given the marker in its environment.
+func marked(pid int, marker string) bool {
+	const most = 4 << 20
+	buf := make([]byte, 32<<10)
+	for {
+		text := readProc(buf, pid, "environ")
+		if len(text) == len(buf) && len(buf) < most {
+			buf = make([]byte, 4*len(buf))
+			continue
+		}
+		for entry := range bytes.SplitSeq(text, []byte{0}) {
+			if value, ok := bytes.CutPrefix(entry, []byte(Marker+"=")); ok {
+				return bytes.Contains(value, []byte(marker))
+			}
+		}
+		return false
+	}
+}
+
+// holds says whether a process can write into one of the pipes. The reading ends do not count: they are
+// ours, and for a moment those of every other child that is just being started.
+func holds(pid int, pipes []uint64) bool {
+	if len(pipes) == 0 {
+		return false
+	}
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	for _, name := range names {
+		var st unix.Stat_t
+		if unix.Stat(dir+"/"+name, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO || !slices.Contains(pipes, st.Ino) {
+			continue
+		}
+		if unix.Lstat(dir+"/"+name, &st) == nil && st.Mode&0o200 != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// commandOf is the command line of a process, or the program's name when it has none.
+func commandOf(pid int) string {
+	var buf [4096]byte
+	text := readProc(buf[:], pid, "cmdline")
+	if len(text) == 0 {
+		text = readProc(buf[:], pid, "comm")
+	}
+	return shorten(string(bytes.ReplaceAll(text, []byte{0}, []byte{' '})))
+}
+
+// signal sends a signal to this very process: not to another one that has got its number since.
+func (r row) signal(sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(r.pid, 0)
+	switch {
+	case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM): // an old kernel, or a seccomp filter
+		if now, ok := rowOf(r.pid); !ok || now.start != r.start {
+			return errGone
+		}
+		return unix.Kill(r.pid, sig)
+	case err != nil:
+		return err
+	}
+	defer unix.Close(fd)
+	if now, ok := rowOf(r.pid); !ok || now.start != r.start {
+		return errGone
+	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// readProc reads a file under /proc/PID without the poller that os.File would bring along.
+func readProc(buf []byte, pid int, name string) []byte {
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	have := 0
+	for have < len(buf) {
+		n, err := unix.Read(fd, buf[have:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			break
+		}
+		have += n
+	}
+	return buf[:have]
+}
+
+// scriptFile holds a script in memory, for a child to read from the start.
+func scriptFile(script string) (*os.File, error) {
+	fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC)
+	if err != nil {
+		return tempScript(script)
+	}
+	return fill(os.NewFile(uintptr(fd), "script"), script)
+}
+
+// raiseOOMScore makes the system choose the child before the executor when memory runs out. Best
+// effort: it is a matter of whom to blame, not of correctness.
+func raiseOOMScore(pid int) {
+	own, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil {
+		return
+	}
+	score, err := strconv.Atoi(string(bytes.TrimSpace(own)))
+	if err != nil {
+		return
+	}
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	_, _ = unix.Write(fd, []byte(strconv.Itoa(min(score+oomStep, 1000))))
+	_ = unix.Close(fd)
+}
+
+// closeInheritedOnExec marks every descriptor above the standard three.
+func closeInheritedOnExec() {
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11: not supported
+}
+
+const oomStep = 500

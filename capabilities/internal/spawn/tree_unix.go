@@ -1,0 +1,297 @@
+//go:build unix
+
+package spawn
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// killWait is how long a process may take to go after SIGKILL before it counts as a survivor: one in an
+// uninterruptible system call goes when that returns.
+const killWait = 2 * time.Second
+
+// row is one line of the system's process table.
+type row struct {
+	pid, ppid, pgid, sid int
+	start                uint64 // when it was started, in the table's own unit
+	dead                 bool   // a zombie
+}
+
+// root is a child whose descendants are looked for.
+type root struct {
+	pid    int
+	start  uint64
+	alone  bool // reaped, and nobody is left in its process group: its number may be somebody else's now
+	reaped bool
+}
+
+// tree is a child and its descendants, or several of them.
+type tree struct {
+	marker string
+	pipes  []uint64 // inodes of the output pipes
+
+	mu    sync.Mutex
+	roots []root
+	since uint64         // no member was started before
+	known map[int]uint64 // members seen so far, by pid, with their start times
+
+	ending sync.Mutex // one terminate at a time
+}
+
+func newTree(pid int, marker string, pumps []*pump) *tree {
+	t := &tree{marker: marker, known: map[int]uint64{}}
+	r := root{pid: pid}
+	if line, ok := rowOf(pid); ok { // not reaped yet, so it is there even if it has ended
+		r.start = line.start
+	}
+	t.since = r.start
+	t.roots = []root{r}
+	for _, u := range pumps {
+		if inode := inodeOf(u.file); inode != 0 {
+			t.pipes = append(t.pipes, inode)
+		}
+	}
+	return t
+}
+
+// joinTrees makes one tree of all the processes of a group; its marker is the part they have in common.
+func joinTrees(marker string, list []*Process) *tree {
+	t := &tree{marker: marker, known: map[int]uint64{}}
+	for _, p := range list {
+		p.tree.mu.Lock()
+		t.roots = append(t.roots, p.tree.roots...)
+		for pid, start := range p.tree.known {
+			t.known[pid] = start
+		}
+		if since := p.tree.since; t.since == 0 || since < t.since {
+			t.since = since
+		}
+		p.tree.mu.Unlock()
+		t.pipes = append(t.pipes, p.tree.pipes...)
+	}
+	return t
+}
+
+// reaped notes that the child has been waited for: from now on its pid is held only by its group.
+func (t *tree) reaped() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.roots[0].reaped = true
+	t.refresh()
+}
+
+// lingers says whether members of the child's process group are left after its end.
+func (t *tree) lingers() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refresh()
+	return !t.roots[0].alone
+}
+
+func (t *tree) refresh() {
+	for i := range t.roots {
+		if r := &t.roots[i]; r.reaped && !r.alone {
+			r.alone = errors.Is(unix.Kill(-r.pid, 0), unix.ESRCH)
+		}
+	}
+}
+
+// scan lists the members that are alive.
+func (t *tree) scan() []row {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refresh()
+	rows := processTable()
+	self := os.Getpid()
+	children := map[int][]int{} // indexes of rows, by parent
+	for i, r := range rows {
+		children[r.ppid] = append(children[r.ppid], i)
+	}
+	member := make([]bool, len(rows))
+	var found []row
+	var add func(i int)
+	add = func(i int) {
+		r := rows[i]
+		if member[i] || r.dead || r.pid == self || r.start < t.since {
+			return
+		}
+		member[i] = true
+		t.known[r.pid] = r.start
+		found = append(found, r)
+		for _, c := range children[r.pid] {
+			add(c)
+		}
+	}
+	for i, r := range rows {
+		if t.knows(r) {
+			add(i)
+		}
+	}
+	// What is left needs a look into each process, so only the young ones are asked.
+	for i, r := range rows {
+		if !member[i] && !r.dead && r.pid != self && r.start >= t.since && (marked(r.pid, t.marker) || holds(r.pid, t.pipes)) {
+			add(i)
+		}
+	}
+	for pid, start := range t.known { // forget the dead: the map must not grow with a long-lived tree
+		if r, ok := rowOf(pid); !ok || r.start != start {
+			delete(t.known, pid)
+		}
+	}
+	return found
+}
+
+func (t *tree) knows(r row) bool {
+	if start, ok := t.known[r.pid]; ok && start == r.start {
+		return true
+	}
+	for _, root := range t.roots {
+		if root.alone {
+			continue
+		}
+		if r.pid == root.pid && r.start == root.start || (r.sid == root.pid || r.pgid == root.pid) && r.start >= root.start {
+			return true
+		}
+	}
+	return false
+}
+
+// members lists what is alive besides the child itself.
+func (t *tree) members() []Member {
+	var list []Member
+	for _, r := range t.scan() {
+		if r.pid != t.roots[0].pid || r.start != t.roots[0].start {
+			list = append(list, Member{PID: r.pid, Command: commandOf(r.pid)})
+		}
+	}
+	return list
+}
+
+func (t *tree) interrupt() {
+	for _, r := range t.scan() {
+		_ = r.signal(unix.SIGINT)
+	}
+}
+
+// terminate ends every member and returns those that would not go.
+func terminate(t *tree, grace time.Duration) []Survivor {
+	t.ending.Lock()
+	defer t.ending.Unlock()
+	if grace > 0 && t.ask(grace) {
+		return nil
+	}
+	return t.kill()
+}
+
+// ask sends SIGTERM and says whether all members have gone within the grace. Processes started after it
+// are left alone until the grace is over: they may be cleaning up.
+func (t *tree) ask(grace time.Duration) bool {
+	asked := map[int]uint64{}
+	for range 2 { // the second look is for what was being forked during the first
+		for _, r := range t.scan() {
+			if asked[r.pid] != r.start {
+				asked[r.pid] = r.start
+				_ = r.signal(unix.SIGTERM)
+				_ = r.signal(unix.SIGCONT) // a stopped process takes no signal
+			}
+		}
+	}
+	return poll(grace, func() bool { return len(t.scan()) == 0 })
+}
+
+// kill stops the members until no new one turns up, since what is stopped cannot fork, and kills them.
+func (t *tree) kill() []Survivor {
+	denied := map[int]error{}
+	stopped := map[int]uint64{}
+	for range 1000 { // ends when a round finds nothing new; the bound is for a system gone mad
+		fresh := false
+		for _, r := range t.scan() {
+			if stopped[r.pid] != r.start {
+				stopped[r.pid] = r.start
+				fresh = true
+				_ = r.signal(unix.SIGSTOP)
+			}
+		}
+		if !fresh {
+			break
+		}
+	}
+	var left []row
+	poll(killWait, func() bool {
+		left = t.scan()
+		stuck := true
+		for _, r := range left {
+			err := r.signal(unix.SIGKILL)
+			if errors.Is(err, unix.EPERM) {
+				denied[r.pid] = err
+			} else {
+				stuck = false
+			}
+		}
+		return stuck // nothing left, or nothing we may signal
+	})
+	var survivors []Survivor
+	for _, r := range left {
+		reason := "still there after SIGKILL"
+		if denied[r.pid] != nil {
+			reason = "not permitted to signal it"
+		}
+		survivors = append(survivors, Survivor{Member{PID: r.pid, Command: commandOf(r.pid)}, reason})
+	}
+	return survivors
+}
+
+// poll asks at growing intervals, up to 50 ms, until the answer is yes or the time is over.
+func poll(limit time.Duration, done func() bool) bool {
+	deadline := time.Now().Add(limit)
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		if done() {
+			return true
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return false
+		}
+		time.Sleep(min(pause, left))
+	}
+}
+
+// attributes give the child a session of its own, and with it a process group and no terminal.
+func attributes(c Command) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if c.Terminal != nil {
+		attr.Setctty = true // descriptor 0, which is the terminal
+	}
+	return attr
+}
+
+func exitOf(state *os.ProcessState) Exit {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() {
+		return Exit{Code: 128 + int(status.Signal()), Signal: unix.SignalName(status.Signal())}
+	}
+	return Exit{Code: state.ExitCode()}
+}
+
+func busy(err error) bool   { return errors.Is(err, unix.ETXTBSY) }
+func tooBig(err error) bool { return errors.Is(err, unix.E2BIG) }
+
+func executableSuffixes(string) []string { return []string{""} }
+
+// inodeOf identifies a pipe; both ends have the same number.
+func inodeOf(file *os.File) uint64 {
+	info, err := file.Stat()
+	if err != nil {
+		return 0
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Ino)
+	}
+	return 0
+}
