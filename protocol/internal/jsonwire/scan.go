@@ -1,0 +1,263 @@
+// Package jsonwire reads and writes the protocol's JSON where encoding/json would
+// cost more than the socket. Scanning checks a message completely and without
+// recursion; Append and Unmarshal agree with encoding/json on every value of the
+// protocol's types.
+//
+//	end := jsonwire.SkipValue(frame, 0)
+package jsonwire
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// maxDepth bounds the nesting of arrays and objects in a message. encoding/json
+// takes ten times that; nothing in the protocol needs a tenth.
+const maxDepth = 1000
+
+// SkipValue returns the index after the JSON value that starts at b[i], which is
+// checked completely on the way, or -1 when it is not valid JSON. It uses no
+// recursion, so that a hostile peer cannot grow the stack. UTF-8 is checked by
+// the caller for the whole frame at once.
+func SkipValue(b []byte, i int) int {
+	var inObject [maxDepth]bool
+	depth := 0
+	for {
+		// A value is expected at b[i].
+		i = SkipSpace(b, i)
+		if i >= len(b) {
+			return -1
+		}
+		switch c := b[i]; {
+		case c == '{' || c == '[':
+			if depth == maxDepth {
+				return -1
+			}
+			inObject[depth] = c == '{'
+			depth++
+			i = SkipSpace(b, i+1)
+			if i < len(b) && b[i] == c+2 { // '{'+2 == '}', '['+2 == ']'
+				depth--
+				i++
+				break
+			}
+			if c == '{' {
+				if i = skipKey(b, i); i < 0 {
+					return -1
+				}
+			}
+			continue
+		case c == '"':
+			i = skipString(b, i)
+		case c == '-' || c >= '0' && c <= '9':
+			i = skipNumber(b, i)
+		case c == 't':
+			i = skipWord(b, i, "true")
+		case c == 'f':
+			i = skipWord(b, i, "false")
+		case c == 'n':
+			i = skipWord(b, i, "null")
+		default:
+			return -1
+		}
+		if i < 0 {
+			return -1
+		}
+		// A value has ended: close what it was the last of, or go on to the next.
+		for {
+			if depth == 0 {
+				return i
+			}
+			i = SkipSpace(b, i)
+			if i >= len(b) {
+				return -1
+			}
+			object := inObject[depth-1]
+			if b[i] == ',' {
+				i = SkipSpace(b, i+1)
+				if object {
+					if i = skipKey(b, i); i < 0 {
+						return -1
+					}
+				}
+				break
+			}
+			if object && b[i] != '}' || !object && b[i] != ']' {
+				return -1
+			}
+			depth--
+			i++
+		}
+	}
+}
+
+// skipKey returns the index after the member name at b[i] and its colon.
+func skipKey(b []byte, i int) int {
+	if i >= len(b) || b[i] != '"' {
+		return -1
+	}
+	if i = skipString(b, i); i < 0 {
+		return -1
+	}
+	i = SkipSpace(b, i)
+	if i >= len(b) || b[i] != ':' {
+		return -1
+	}
+	return i + 1
+}
+
+func SkipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// skipString returns the index after the string whose opening quote is b[i].
+func skipString(b []byte, i int) int {
+	i++
+	for {
+		// Eight bytes at a time: stop at a quote, a backslash or a control byte.
+		for i+8 <= len(b) {
+			w := binary.LittleEndian.Uint64(b[i:])
+			quote := w ^ ones*'"'
+			slash := w ^ ones*'\\'
+			stop := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs
+			if stop != 0 {
+				i += bits.TrailingZeros64(stop) / 8
+				break
+			}
+			i += 8
+		}
+		if i >= len(b) {
+			return -1
+		}
+		switch c := b[i]; {
+		case c == '"':
+			return i + 1
+		case c == '\\':
+			if i+1 >= len(b) {
+				return -1
+			}
+			switch b[i+1] {
+			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+				i += 2
+			case 'u':
+				if i+6 > len(b) {
+					return -1
+				}
+				for _, h := range b[i+2 : i+6] {
+					if (h < '0' || h > '9') && (h < 'a' || h > 'f') && (h < 'A' || h > 'F') {
+						return -1
+					}
+				}
+				i += 6
+			default:
+				return -1
+			}
+		case c < 0x20:
+			return -1
+		default:
+			i++
+		}
+	}
+}
+
+func skipNumber(b []byte, i int) int {
+	if b[i] == '-' {
+		i++
+	}
+	switch {
+	case i >= len(b):
+		return -1
+	case b[i] == '0':
+		i++
+	case b[i] >= '1' && b[i] <= '9':
+		i = skipDigits(b, i)
+	default:
+		return -1
+	}
+	if i < len(b) && b[i] == '.' {
+		j := skipDigits(b, i+1)
+		if j == i+1 {
+			return -1
+		}
+		i = j
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		j := skipDigits(b, i)
+		if j == i {
+			return -1
+		}
+		i = j
+	}
+	return i
+}
+
+func skipDigits(b []byte, i int) int {
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+func skipWord(b []byte, i int, word string) int {
+	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
+		return -1
+	}
+	return i + len(word)
+}
+
+// ForEachMember calls f with the raw name (without quotes, escapes as they are)
+// and the raw value of each member of the object in b; false when b is not
+// exactly one valid JSON object.
+func ForEachMember(b []byte, f func(name, value []byte)) bool {
+	i := SkipSpace(b, 0)
+	if i >= len(b) || b[i] != '{' {
+		return false
+	}
+	i = SkipSpace(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return SkipSpace(b, i+1) == len(b)
+	}
+	for {
+		nameStart := i + 1
+		if i >= len(b) || b[i] != '"' {
+			return false
+		}
+		if i = skipString(b, i); i < 0 {
+			return false
+		}
+		name := b[nameStart : i-1]
+		i = SkipSpace(b, i)
+		if i >= len(b) || b[i] != ':' {
+			return false
+		}
+		start := SkipSpace(b, i+1)
+		if i = SkipValue(b, start); i < 0 {
+			return false
+		}
+		f(name, b[start:i])
+		i = SkipSpace(b, i)
+		if i >= len(b) {
+			return false
+		}
+		switch b[i] {
+		case ',':
+			i = SkipSpace(b, i+1)
+		case '}':
+			return SkipSpace(b, i+1) == len(b)
+		default:
+			return false
+		}
+	}
+}

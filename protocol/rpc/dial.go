@@ -1,0 +1,178 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/agent-executor/executor/protocol"
+)
+
+// DialOptions of Dial; zero fields are defaults.
+type DialOptions struct {
+	Token         string                                // sent as Authorization: Bearer
+	Header        http.Header                           // further headers
+	Subprotocols  []string                              // offered, newest first (default executor.v1)
+	Proxy         func(*http.Request) (*url.URL, error) // default: that of the environment
+	TLS           *tls.Config                           // for wss (default: the system's roots)
+	Timeout       time.Duration                         // for connect and upgrade together (default 30 s)
+	MaxFrameBytes int                                   // largest message read (default 1 MiB)
+	PingInterval  time.Duration                         // default 10 s; negative = no pings
+	DeadAfter     time.Duration                         // nothing received for so long = dead (default 25 s)
+	// NetDial opens the network connection (default: net.Dialer).
+	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// DialError is the answer of a server that did not upgrade the connection.
+type DialError struct {
+	Status     int           // the HTTP status
+	Body       string        // the first line of the body
+	RetryAfter time.Duration // from the Retry-After header; 0 = none
+}
+
+func (e *DialError) Error() string {
+	s := fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
+	if e.Body != "" {
+		s += ": " + e.Body
+	}
+	return s
+}
+
+type transportOptions struct {
+	maxFrame   int
+	ping, dead time.Duration
+}
+
+func newTransportOptions(maxFrame int, ping, dead time.Duration) transportOptions {
+	o := transportOptions{maxFrame: maxFrame, ping: ping, dead: dead}
+	if o.maxFrame <= 0 {
+		o.maxFrame = protocol.DefaultMaxControlFrame
+	}
+	if o.ping == 0 {
+		o.ping = protocol.DefaultPingInterval
+	}
+	if o.dead <= 0 {
+		o.dead = protocol.DefaultDeadAfter
+	}
+	return o
+}
+
+// Dial connects to a ws, wss or unix URL and upgrades to a WebSocket. The error is
+// a *DialError when the server answered something else, wraps
+// protocol.ErrUnsupportedProtocol when it chose none of the offered subprotocols,
+// and is the network's own otherwise. Cancelling ctx ends the attempt at any point.
+func Dial(ctx context.Context, rawURL string, o DialOptions) (Frames, error) {
+	if o.Timeout <= 0 {
+		o.Timeout = protocol.DefaultRequestTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	if o.NetDial == nil {
+		o.NetDial = (&net.Dialer{}).DialContext
+	}
+	if len(o.Subprotocols) == 0 {
+		o.Subprotocols = []string{protocol.Version1}
+	}
+	if o.Proxy == nil {
+		o.Proxy = http.ProxyFromEnvironment
+	}
+	rawURL, err := unixURL(rawURL, &o)
+	if err != nil {
+		return nil, err
+	}
+	var s *socket
+	d := websocket.Dialer{
+		NetDialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := o.NetDial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			s = newSocket(c)
+			return s, nil
+		},
+		Proxy:           o.Proxy,
+		TLSClientConfig: o.TLS,
+		ReadBufferSize:  readBuffer,
+		WriteBufferSize: maxBatch,
+		WriteBufferPool: writeBuffers,
+		Subprotocols:    o.Subprotocols,
+	}
+	header := o.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	if o.Token != "" {
+		header.Set("Authorization", "Bearer "+o.Token)
+	}
+	ws, resp, err := dialCancellable(ctx, &d, rawURL, header, &s)
+	if err != nil {
+		return nil, dialError(ctx, resp, err)
+	}
+	w := newWebSocket(ws, s, newTransportOptions(o.MaxFrameBytes, o.PingInterval, o.DeadAfter))
+	if !slices.Contains(o.Subprotocols, ws.Subprotocol()) {
+		w.refuse(protocol.CloseUnsupportedProtocol, "no subprotocol in common")
+		return nil, fmt.Errorf("%w: offered %s, the server chose %q", protocol.ErrUnsupportedProtocol,
+			strings.Join(o.Subprotocols, ", "), ws.Subprotocol())
+	}
+	return w, nil
+}
+
+// dialCancellable ends the handshake when ctx does; gorilla itself only looks at
+// the context's deadline by then.
+func dialCancellable(ctx context.Context, d *websocket.Dialer, rawURL string, header http.Header, s **socket) (*websocket.Conn, *http.Response, error) {
+	type result struct {
+		ws   *websocket.Conn
+		resp *http.Response
+		err  error
+	}
+	var stop func() bool
+	connect := d.NetDialContext
+	d.NetDialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := connect(ctx, network, addr)
+		if err == nil {
+			stop = context.AfterFunc(ctx, func() { _ = c.Close() })
+		}
+		return c, err
+	}
+	var r result
+	r.ws, r.resp, r.err = d.DialContext(ctx, rawURL, header)
+	if stop != nil && !stop() && r.err == nil {
+		r.err = ctx.Err()
+	}
+	return r.ws, r.resp, r.err
+}
+
+func dialError(ctx context.Context, resp *http.Response, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w (%w)", ctx.Err(), err)
+	}
+	if resp == nil || !errors.Is(err, websocket.ErrBadHandshake) {
+		return err
+	}
+	e := &DialError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
+	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+	e.Body = strings.ToValidUTF8(line[:min(len(line), 200)], "")
+	return e
+}
+
+func retryAfter(v string) time.Duration {
+	if s, err := strconv.Atoi(v); err == nil && s > 0 {
+		return time.Duration(s) * time.Second
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}

@@ -1,0 +1,264 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/agent-executor/executor/protocol"
+)
+
+// maxWaitingNotifications bounds what waits for one notification's handler.
+const maxWaitingNotifications = 1024
+
+// bufferedReader is what a transport offers that reads into pooled memory.
+type bufferedReader interface {
+	readFrame(f *buffer) error
+}
+
+// readLoop is the only reader of the connection. It never runs a handler itself
+// and never waits for one.
+func (c *Conn) readLoop() {
+	pooled, _ := c.frames.(bufferedReader)
+	for {
+		var f buffer
+		var err error
+		if pooled != nil {
+			f = getBuffer()
+			err = pooled.readFrame(&f)
+		} else {
+			f.b, err = c.frames.ReadFrame(c.ctx)
+		}
+		if err != nil {
+			f.free()
+			c.fail(err)
+			return
+		}
+		c.dispatch(f)
+	}
+}
+
+// dispatch finds out what a frame is and passes it on; whoever gets it frees it.
+func (c *Conn) dispatch(f buffer) {
+	if c.closing.Load() {
+		f.free()
+		return
+	}
+	m, bad := parseMessage(f.b)
+	if bad != nil {
+		f.free()
+		c.protocolError(bad)
+		c.answer(nil, bad)
+		return
+	}
+	if m.method == "" {
+		c.deliver(m, f)
+		return
+	}
+	name := protocol.CanonicalName(c.opts.Dialect.inbound(m.method))
+	e := c.mux.entries[name]
+	switch {
+	case e == nil && m.isRequest():
+		c.refuse(m, f, protocol.Errorf(protocol.CodeMethodNotFound, "method %q is not known here", m.method))
+	case e == nil, !m.isRequest() && !e.spec.Notify:
+		// Nobody waits for an answer: an unknown notification, or a request without
+		// an id, which must not run since nobody could be told of it.
+		f.free()
+		c.protocolError(fmt.Errorf("ignored a notification of method %q", m.method))
+	case m.isRequest() && e.spec.Notify:
+		c.refuse(m, f, protocol.Errorf(protocol.CodeInvalidRequest, "method %q is a notification: send it without an id", m.method))
+	case e.spec.Notify:
+		c.accept(job{entry: e, msg: m, frame: f})
+	case int(c.inFlight.Add(1)) > c.mux.maxInFlight:
+		c.inFlight.Add(-1)
+		c.refuse(m, f, protocol.Errorf(protocol.CodeExecutorBusy, "more than %d requests in flight", c.mux.maxInFlight))
+	default:
+		c.accept(job{entry: e, msg: m, frame: f})
+	}
+}
+
+// accept starts a job, or queues it behind those of its lane.
+func (c *Conn) accept(j job) {
+	if !j.entry.laned {
+		c.work.Add(1)
+		go func() {
+			defer c.work.Done()
+			c.handle(&j)
+		}()
+		return
+	}
+	name, err := c.prepare(&j)
+	if err != nil {
+		c.finish(&j, nil, err)
+		return
+	}
+	switch {
+	case j.entry.spec.Notify:
+		name = "notification/" + j.entry.spec.Name
+	case name == "": // this one may run beside all others
+		c.work.Add(1)
+		go func() {
+			defer c.work.Done()
+			c.handle(&j)
+		}()
+		return
+	}
+	c.mu.Lock()
+	if l := c.lanes[name]; l != nil {
+		l.jobs = append(l.jobs, j)
+		if j.entry.spec.Notify && len(l.jobs) > maxWaitingNotifications {
+			l.jobs[0].frame.free()
+			l.jobs = l.jobs[1:]
+			c.dropped.Add(1)
+		}
+		c.mu.Unlock()
+		return
+	}
+	l := &lane{}
+	c.lanes[name] = l
+	c.mu.Unlock()
+	c.work.Add(1)
+	go func() {
+		defer c.work.Done()
+		c.handle(&j)
+		c.runLane(name, l)
+	}()
+}
+
+func (c *Conn) runLane(name string, l *lane) {
+	for {
+		c.mu.Lock()
+		if len(l.jobs) == 0 {
+			delete(c.lanes, name)
+			c.mu.Unlock()
+			return
+		}
+		j := l.jobs[0]
+		l.jobs = l.jobs[1:]
+		c.mu.Unlock()
+		c.handle(&j)
+	}
+}
+
+// prepare decodes a job's params; a panic in a type's own decoding is an error.
+func (c *Conn) prepare(j *job) (lane string, err error) {
+	defer c.recovered(j, &err)
+	lane, j.run, err = j.entry.prepare(j.msg.params, j.msg.data)
+	return lane, err
+}
+
+// handle runs a job to its end and answers it.
+func (c *Conn) handle(j *job) {
+	if j.run == nil {
+		if _, err := c.prepare(j); err != nil {
+			c.finish(j, nil, err)
+			return
+		}
+	}
+	result, err := c.run(j)
+	c.finish(j, result, err)
+}
+
+func (c *Conn) run(j *job) (result any, err error) {
+	defer c.recovered(j, &err)
+	return j.run(c.ctx)
+}
+
+func (c *Conn) recovered(j *job, err *error) {
+	if p := recover(); p != nil {
+		*err = &panicError{value: p, stack: debug.Stack()}
+	}
+}
+
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// finish answers a job and gives back its slot and its frame.
+func (c *Conn) finish(j *job, result any, err error) {
+	if j.entry.spec.Notify {
+		if err != nil {
+			c.protocolError(fmt.Errorf("notification %s: %w", j.entry.spec.Name, err))
+			c.internalError(j.entry.spec.Name, err)
+		}
+		j.frame.free()
+		return
+	}
+	busy := c.inFlight.Load() > 1
+	f := getBuffer()
+	if err == nil {
+		err = writeResponse(&f, j.msg.id, result, c.binary.Load())
+		if limit := c.maxSend.Load(); err == nil && int64(len(f.b)) > limit {
+			err = protocol.Errorf(protocol.CodePayloadTooLarge, "the result of %d bytes is over the peer's limit of %d", len(f.b), limit)
+		}
+	}
+	if err != nil {
+		e, internal := toError(err)
+		if internal {
+			c.internalError(j.entry.spec.Name, err)
+		}
+		f.b = f.b[:0]
+		writeError(&f, j.msg.id, e)
+	}
+	j.frame.free()
+	// The slot is free before the answer is sent, so that a peer that keeps exactly
+	// its limit in flight is never refused.
+	c.inFlight.Add(-1)
+	_ = c.w.send(c.ctx, f, false, busy) // a lost connection is noticed elsewhere
+}
+
+// refuse answers a request that gets no handler.
+func (c *Conn) refuse(m message, f buffer, e *protocol.Error) {
+	c.answer(m.id, e)
+	f.free()
+}
+
+func (c *Conn) answer(id []byte, e *protocol.Error) {
+	f := getBuffer()
+	writeError(&f, id, e)
+	_ = c.w.send(c.ctx, f, false, false)
+}
+
+// deliver passes an answer to the call that waits for it.
+func (c *Conn) deliver(m message, f buffer) {
+	n, ok := ownID(m.id)
+	if !ok {
+		if m.err != nil {
+			c.protocolError(fmt.Errorf("the peer refused a message: %w", decodeError(m.err)))
+		}
+		f.free()
+		return
+	}
+	c.mu.Lock()
+	p := c.pending[n]
+	delete(c.pending, n)
+	c.mu.Unlock()
+	if p == nil { // given up, or never ours
+		f.free()
+		return
+	}
+	p.reply <- reply{msg: m, frame: f}
+}
+
+func (c *Conn) protocolError(err error) {
+	if c.opts.OnProtocolError != nil {
+		c.opts.OnProtocolError(err)
+	}
+}
+
+func (c *Conn) internalError(method string, err error) {
+	if c.opts.OnInternalError == nil {
+		return
+	}
+	var stack []byte
+	if p, ok := err.(*panicError); ok {
+		stack = p.stack
+	}
+	if context.Cause(c.ctx) != nil && stack == nil {
+		return // the connection ended under the handler
+	}
+	c.opts.OnInternalError(method, err, stack)
+}

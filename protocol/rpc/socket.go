@@ -1,0 +1,142 @@
+package rpc
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// socket stands between gorilla/websocket and the network. Once corked, it keeps
+// what is written until flush, so that many frames become one write(2) and no
+// framing ever waits for the peer; and it remembers when something last came in.
+type socket struct {
+	net.Conn
+	raw      syscall.RawConn // nil: it can only write waiting
+	lastRead atomic.Int64    // Unix nanoseconds
+	lastSent atomic.Int64
+
+	mu     sync.Mutex
+	corked bool
+	out    []byte // framed and not yet written
+	spare  []byte
+}
+
+func newSocket(c net.Conn) *socket {
+	s := &socket{Conn: c}
+	switch t := c.(type) {
+	case *net.TCPConn:
+		_ = t.SetNoDelay(true)
+		s.raw, _ = t.SyscallConn()
+	case *net.UnixConn:
+		s.raw, _ = t.SyscallConn()
+	}
+	s.lastRead.Store(time.Now().UnixNano())
+	return s
+}
+
+// cork begins to keep what is written. Until then the handshake goes straight
+// through.
+func (s *socket) cork() {
+	s.mu.Lock()
+	s.corked = true
+	s.mu.Unlock()
+}
+
+func (s *socket) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if n > 0 {
+		s.lastRead.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+func (s *socket) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	if s.corked {
+		s.out = append(s.out, p...)
+		s.mu.Unlock()
+		return len(p), nil
+	}
+	s.mu.Unlock()
+	return s.Conn.Write(p)
+}
+
+// SetWriteDeadline is what gorilla calls before every frame; deadlines belong to
+// flush here.
+func (s *socket) SetWriteDeadline(t time.Time) error {
+	s.mu.Lock()
+	corked := s.corked
+	s.mu.Unlock()
+	if corked {
+		return nil
+	}
+	return s.Conn.SetWriteDeadline(t)
+}
+
+// flush writes all that is kept. Each call of write(2) has the timeout to make
+// progress. One flush or tryFlush at a time.
+func (s *socket) flush(timeout time.Duration) error {
+	for {
+		out := s.takeOut()
+		if len(out) == 0 {
+			return nil
+		}
+		if err := s.Conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+			return err
+		}
+		if _, err := s.Conn.Write(out); err != nil {
+			return err
+		}
+		s.wrote(out)
+	}
+}
+
+// tryFlush writes what the kernel takes at once; false when some is left.
+func (s *socket) tryFlush() (bool, error) {
+	if s.raw == nil {
+		return false, nil
+	}
+	for {
+		out := s.takeOut()
+		if len(out) == 0 {
+			return true, nil
+		}
+		n, err := writeNow(s.raw, out)
+		if err != nil {
+			return false, err
+		}
+		if n < len(out) {
+			s.putBack(out, n)
+			return false, nil
+		}
+		s.wrote(out)
+	}
+}
+
+func (s *socket) takeOut() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.out
+	s.out, s.spare = s.spare[:0], nil
+	return out
+}
+
+// putBack keeps out[n:] before what was framed since.
+func (s *socket) putBack(out []byte, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := append(out[:0], out[n:]...)
+	s.out = append(rest, s.out...)
+}
+
+func (s *socket) wrote(out []byte) {
+	s.lastSent.Store(time.Now().UnixNano())
+	if cap(out) > 2*maxBatch {
+		return
+	}
+	s.mu.Lock()
+	s.spare = out[:0]
+	s.mu.Unlock()
+}

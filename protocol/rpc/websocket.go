@@ -1,0 +1,292 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/agent-executor/executor/protocol"
+)
+
+const (
+	readBuffer     = 4 << 10
+	writeTimeout   = 25 * time.Second // for each chunk of at most maxBatch bytes
+	maxCloseReason = 123              // what fits into a control frame
+	closeTimeout   = time.Second      // for the peer's close message
+)
+
+// writeBuffers are gorilla's, taken for the length of one frame. They hold a whole
+// batch, so that a frame becomes one WebSocket frame and one copy.
+var writeBuffers = &sync.Pool{}
+
+// webSocket is Frames over gorilla/websocket.
+type webSocket struct {
+	ws     *websocket.Conn
+	socket *socket
+
+	limit    atomic.Int64
+	closing  atomic.Bool
+	silent   atomic.Bool   // ended by keepAlive
+	readDone chan struct{} // closed when reading has ended
+	readOnce sync.Once
+
+	// flushing serialises flush and tryFlush: the connection's writer, and pings,
+	// pongs and close messages between its chunks.
+	flushing sync.Mutex
+
+	ping    time.Duration
+	dead    time.Duration
+	timer   *time.Timer
+	timerMu sync.Mutex
+}
+
+// ErrSilent is wrapped by the error of a connection that ended because nothing
+// came in any more, not even an answer to a ping (spec section 1.9).
+var ErrSilent = errors.New("peer is silent")
+
+// keepAliver is a transport that finds out by itself that the peer is gone.
+type keepAliver interface {
+	keepAlive() (stop func())
+}
+
+func newWebSocket(ws *websocket.Conn, s *socket, o transportOptions) *webSocket {
+	w := &webSocket{ws: ws, socket: s, readDone: make(chan struct{}), ping: o.ping, dead: o.dead}
+	w.limit.Store(int64(o.maxFrame))
+	s.cork()
+	ws.SetPingHandler(func(data string) error {
+		w.control(websocket.PongMessage, []byte(data))
+		return nil
+	})
+	ws.SetCloseHandler(func(code int, _ string) error {
+		if code == websocket.CloseNoStatusReceived {
+			code = protocol.CloseNormal
+		}
+		w.control(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""))
+		return nil
+	})
+	return w
+}
+
+func (w *webSocket) Subprotocol() string { return w.ws.Subprotocol() }
+
+// SetMaxReceiveBytes sets the largest message that is read; a larger one closes
+// the connection with 1009.
+func (w *webSocket) SetMaxReceiveBytes(n int) { w.limit.Store(int64(n)) }
+
+func (w *webSocket) ReadFrame(ctx context.Context) ([]byte, error) {
+	stop := context.AfterFunc(ctx, func() { _ = w.socket.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	f := getBuffer()
+	if err := w.readFrame(&f); err != nil {
+		f.free()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	return f.b, nil
+}
+
+func (w *webSocket) readFrame(f *buffer) error {
+	err := w.readMessage(f)
+	if err == nil {
+		return nil
+	}
+	w.readOnce.Do(func() { close(w.readDone) })
+	if w.silent.Load() {
+		return fmt.Errorf("%w: nothing received for %v", ErrSilent, w.dead)
+	}
+	var ce *websocket.CloseError
+	if errors.As(err, &ce) && ce.Code != websocket.CloseAbnormalClosure {
+		return &CloseError{Code: ce.Code, Reason: ce.Text}
+	}
+	return err
+}
+
+func (w *webSocket) readMessage(f *buffer) error {
+	_, r, err := w.ws.NextReader()
+	if err != nil {
+		return err
+	}
+	limit := w.limit.Load()
+	for {
+		if len(f.b) == cap(f.b) {
+			f.reserve(max(1, min(cap(f.b), int(limit)+1-len(f.b))))
+		}
+		n, err := r.Read(f.b[len(f.b):cap(f.b)])
+		f.b = f.b[:len(f.b)+n]
+		if int64(len(f.b)) > limit {
+			return &CloseError{Code: protocol.CloseTooBig, Local: true,
+				Reason: fmt.Sprintf("message over the limit of %d bytes", limit)}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func kindOf(frame []byte) int {
+	if isBinary(frame) {
+		return websocket.BinaryMessage
+	}
+	return websocket.TextMessage
+}
+
+// WriteFrame writes a message of any size in chunks, each with its own deadline,
+// with pings and pongs between them.
+func (w *webSocket) WriteFrame(ctx context.Context, frame []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m, err := w.ws.NextWriter(kindOf(frame))
+	if err != nil {
+		return err
+	}
+	for len(frame) > 0 {
+		n := min(len(frame), maxBatch)
+		if _, err := m.Write(frame[:n]); err != nil {
+			return err
+		}
+		frame = frame[n:]
+		if len(frame) > 0 {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := m.Close(); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+func (w *webSocket) appendFrame(frame []byte) error {
+	return w.ws.WriteMessage(kindOf(frame), frame)
+}
+
+func (w *webSocket) flush() error {
+	w.flushing.Lock()
+	defer w.flushing.Unlock()
+	return w.socket.flush(writeTimeout)
+}
+
+func (w *webSocket) tryFlush() (bool, error) {
+	w.flushing.Lock()
+	defer w.flushing.Unlock()
+	return w.socket.tryFlush()
+}
+
+// control sends a control frame without waiting: when somebody else is writing,
+// the frame goes out with that write or the next.
+func (w *webSocket) control(kind int, data []byte) {
+	if w.ws.WriteControl(kind, data, time.Now().Add(writeTimeout)) != nil {
+		return
+	}
+	if !w.flushing.TryLock() {
+		return // whoever holds it looks again after its write
+	}
+	defer w.flushing.Unlock()
+	if w.socket.raw != nil {
+		_, _ = w.socket.tryFlush() // the next writer or reader sees the error
+	} else {
+		_ = w.socket.flush(closeTimeout)
+	}
+}
+
+// keepAlive pings, and ends the connection when nothing has come in for too long.
+// It uses no goroutine.
+func (w *webSocket) keepAlive() (stop func()) {
+	if w.ping <= 0 {
+		return func() {}
+	}
+	var running sync.WaitGroup
+	stopped := false
+	var tick func()
+	tick = func() {
+		w.timerMu.Lock()
+		if stopped {
+			w.timerMu.Unlock()
+			return
+		}
+		running.Add(1)
+		w.timerMu.Unlock()
+		defer running.Done()
+		idle := time.Since(time.Unix(0, w.socket.lastRead.Load()))
+		if idle >= w.dead {
+			w.silent.Store(true)
+			_ = w.socket.Conn.Close() // the reader and the writer see it
+			return
+		}
+		w.control(websocket.PingMessage, nil)
+		w.timerMu.Lock()
+		if !stopped {
+			w.timer = time.AfterFunc(min(w.ping, w.dead-idle), tick)
+		}
+		w.timerMu.Unlock()
+	}
+	w.timerMu.Lock()
+	w.timer = time.AfterFunc(w.ping, tick)
+	w.timerMu.Unlock()
+	return func() {
+		w.timerMu.Lock()
+		stopped = true
+		w.timer.Stop()
+		w.timerMu.Unlock()
+		running.Wait()
+	}
+}
+
+// Close sends a close message, waits shortly for the peer's, and closes the
+// socket. It must not be called by the goroutine that reads, except after reading
+// has failed.
+func (w *webSocket) Close(code int, reason string) error {
+	if w.closing.Swap(true) {
+		return nil
+	}
+	reason = strings.ToValidUTF8(reason[:min(len(reason), maxCloseReason)], "")
+	message := websocket.FormatCloseMessage(code, reason)
+	if w.ws.WriteControl(websocket.CloseMessage, message, time.Now().Add(closeTimeout)) == nil {
+		// A writer that waits for a peer that does not read is cut short.
+		_ = w.socket.Conn.SetWriteDeadline(time.Now().Add(closeTimeout))
+		w.flushing.Lock()
+		_ = w.socket.flush(closeTimeout)
+		w.flushing.Unlock()
+	}
+	t := time.NewTimer(closeTimeout)
+	defer t.Stop()
+	select {
+	case <-w.readDone:
+	case <-t.C:
+	}
+	err := w.socket.Conn.Close()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// refuse closes a connection that nobody reads yet.
+func (w *webSocket) refuse(code int, reason string) {
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		f := getBuffer()
+		defer func() { f.free() }()
+		for w.readFrame(&f) == nil {
+			f.b = f.b[:0]
+		}
+	}()
+	_ = w.Close(code, reason)
+	<-read
+}
