@@ -1,47 +1,97 @@
 package capabilities
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/agent-executor/executor/protocol"
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// inputType decodes the inputs of one tool.
+// inputType decodes the inputs of one tool. It is made at registration, so that a
+// call costs one pass of inputCheck and one of encoding/json.
 type inputType[In any] struct {
-	schema json.RawMessage
+	schema    json.RawMessage
+	root      *node
+	validator *jsonschema.Resolved // nil for an inferred schema
+	check     bool                 // *In is a protocol.Checker and In is not
 }
 
-func newInputType[In any](explicit json.RawMessage) (*inputType[In], error) {
-	if explicit != nil {
-		_, _, err := parseSchema(explicit)
-		return &inputType[In]{schema: explicit}, err
+func newInputType[In any](given json.RawMessage) (*inputType[In], error) {
+	t := &inputType[In]{}
+	var zero In
+	if _, ok := any(zero).(protocol.Checker); !ok {
+		_, t.check = any(&zero).(protocol.Checker)
 	}
-	s, err := jsonschema.For[In](nil)
+	if given != nil {
+		s, resolved, err := parseSchema(given)
+		if err != nil {
+			return nil, fmt.Errorf("input schema: %w", err)
+		}
+		t.schema, t.validator, t.root = bytes.Clone(given), resolved, compile(s, false)
+		return t, nil
+	}
+	s, err := inferSchema(reflect.TypeFor[In]())
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(s)
-	return &inputType[In]{schema: raw}, err
+	t.schema, err = json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("input schema: %w", err)
+	}
+	t.root = compile(s, true)
+	return t, nil
 }
 
+var emptyObject = json.RawMessage("{}")
+
+// decode checks and decodes; see RegisteredTool.Prepare.
 func (t *inputType[In]) decode(raw json.RawMessage) (In, error) {
+	var zero In
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {
+		raw = emptyObject
+	}
+	raw, err := checkInput(t.root, raw)
+	if err != nil {
+		return zero, err
+	}
+	if t.validator != nil {
+		if err := validate(t.validator, raw); err != nil {
+			return zero, err
+		}
+	}
 	in, err := protocol.DecodeParams[In](raw)
 	if err != nil {
-		return in, asInvalidParams(err)
+		return zero, inputError(raw, err)
+	}
+	if t.check {
+		if err := any(&in).(protocol.Checker).Check(); err != nil {
+			return zero, asInvalidParams(err)
+		}
 	}
 	return in, nil
 }
 
-func parseSchema(raw json.RawMessage) (*jsonschema.Schema, *jsonschema.Resolved, error) {
-	var s jsonschema.Schema
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, nil, fmt.Errorf("schema: %w", err)
-	}
-	resolved, err := s.Resolve(nil)
+func validate(schema *jsonschema.Resolved, raw json.RawMessage) error {
+	v, err := protocol.DecodeParams[any](raw)
 	if err != nil {
-		return nil, nil, fmt.Errorf("schema: %w", err)
+		return inputError(raw, err)
 	}
-	return &s, resolved, nil
+	if err := schema.Validate(v); err != nil {
+		return protocol.Errorf(protocol.CodeInvalidParams, "input: %v", err)
+	}
+	return nil
+}
+
+// inputError words an error of decoding for an input; protocol.DecodeParams speaks
+// of params.
+func inputError(raw json.RawMessage, err error) error {
+	var syntax *json.SyntaxError
+	if errors.As(json.Unmarshal(raw, new(json.RawMessage)), &syntax) {
+		return invalid("input: not valid JSON at byte %d", syntax.Offset)
+	}
+	return asInvalidParams(err)
 }
