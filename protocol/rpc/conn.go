@@ -240,7 +240,10 @@ func (c *Conn) closedError() error {
 }
 
 // pendingCall waits for one answer. It is reused; reply has room for one.
-type pendingCall struct{ reply chan reply }
+type pendingCall struct {
+	reply chan reply
+	first func(message) // runs on the read loop, before the next frame is looked at
+}
 
 type reply struct {
 	msg   message
@@ -256,7 +259,21 @@ var pendingCalls = sync.Pool{New: func() any { return &pendingCall{reply: make(c
 // unknown then.
 func Call[P, R any](ctx context.Context, c *Conn, m protocol.Method[P, R], params P) (R, error) {
 	var result R
-	err := c.CallRaw(ctx, m.Spec, &params, &result)
+	err := c.call(ctx, m.Spec, &params, &result, nil)
+	return result, err
+}
+
+// CallInOrder is Call for an answer that changes what the messages behind it mean:
+// then runs on the read loop when a result has come, before the next message is
+// looked at. It has to be quick and must not use the connection.
+func CallInOrder[P, R any](ctx context.Context, c *Conn, m protocol.Method[P, R], params P, then func(R)) (R, error) {
+	var result R
+	err := c.call(ctx, m.Spec, &params, &result, func(m message) {
+		var r R
+		if m.err == nil && decodeResult(m, &r) == nil {
+			then(r)
+		}
+	})
 	return result, err
 }
 
@@ -269,6 +286,10 @@ func Notify[P any](ctx context.Context, c *Conn, n protocol.Notification[P], par
 // CallRaw is Call for a method whose types are not known here. result is a
 // pointer, or nil to drop the result.
 func (c *Conn) CallRaw(ctx context.Context, spec protocol.Spec, params, result any) error {
+	return c.call(ctx, spec, params, result, nil)
+}
+
+func (c *Conn) call(ctx context.Context, spec protocol.Spec, params, result any, first func(message)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -283,6 +304,7 @@ func (c *Conn) CallRaw(ctx context.Context, spec protocol.Spec, params, result a
 		return fmt.Errorf("%s: %w", spec.Name, err)
 	}
 	p := pendingCalls.Get().(*pendingCall)
+	p.first = first
 	c.mu.Lock()
 	if c.pending == nil || c.err != nil {
 		c.mu.Unlock()

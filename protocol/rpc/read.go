@@ -240,6 +240,9 @@ func (c *Conn) deliver(m message, f buffer) {
 		f.free()
 		return
 	}
+	if p.first != nil {
+		p.first(m)
+	}
 	p.reply <- reply{msg: m, frame: f}
 }
 
