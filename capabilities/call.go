@@ -129,7 +129,8 @@ func (c *Call) Artifact(ctx context.Context, name, mimeType string, r io.Reader)
 // reading and writing; every call returns the same one. It belongs to the Call:
 // the caller writes to it and does not close it. It stays after the call.
 //
-// Two writers at once must agree among themselves who writes where.
+// Two writers at once must agree among themselves who writes where. The error is
+// a *protocol.Error: no workspace, a read-only one, a full disk.
 func (c *Call) Spill() (f *os.File, displayPath string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

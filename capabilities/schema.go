@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -132,11 +133,37 @@ func parseSchema(raw json.RawMessage) (*jsonschema.Schema, *jsonschema.Resolved,
 	if s.Type != "object" {
 		return nil, nil, errors.New("the schema's type is not object")
 	}
+	if err := checkTypes(&s); err != nil {
+		return nil, nil, err
+	}
 	resolved, err := s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
 	if err != nil {
 		return nil, nil, fmt.Errorf("not a valid JSON schema: %w", err)
 	}
 	return &s, resolved, nil
+}
+
+// checkTypes finds misspelt types, which jsonschema-go takes as types that nothing
+// has.
+func checkTypes(s *jsonschema.Schema) error {
+	if s == nil {
+		return nil
+	}
+	for _, name := range append(s.Types, s.Type) {
+		if _, ok := kinds[name]; !ok && name != "" && name != "null" {
+			return fmt.Errorf("not a valid JSON schema: there is no type %q", name)
+		}
+	}
+	children := slices.Concat([]*jsonschema.Schema{s.Items, s.AdditionalProperties, s.Not}, s.PrefixItems, s.AllOf, s.AnyOf, s.OneOf)
+	for _, m := range []map[string]*jsonschema.Schema{s.Properties, s.PatternProperties, s.Defs, s.Definitions} {
+		children = slices.AppendSeq(children, maps.Values(m))
+	}
+	for _, child := range children {
+		if err := checkTypes(child); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // kind is the one JSON type a node wants.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -65,7 +64,7 @@ func openSpill(w *Workspace, callID string) (*spillFile, error) {
 		f, err = create(dir, name+"-"+randomHex()+".txt")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create spill file: %w", err)
+		return nil, FileError(err, path.Join(privateDir, spillDir, name+".txt"))
 	}
 	return &spillFile{file: f, display: path.Join(privateDir, spillDir, filepath.Base(f.Name()))}, nil
 }
@@ -74,19 +73,19 @@ func openSpill(w *Workspace, callID string) (*spillFile, error) {
 // when it is not there.
 func ownDir(parent *os.Root, name string) (*os.Root, error) {
 	if err := parent.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("create spill directory: %w", err)
+		return nil, FileError(err, name)
 	}
 	info, err := parent.Lstat(name)
 	if err != nil {
-		return nil, fmt.Errorf("open spill directory: %w", err)
+		return nil, FileError(err, name)
 	}
 	if !info.IsDir() {
 		return nil, protocol.Errorf(protocol.CodeForbidden, "%s in the workspace is not a directory", name).
 			WithReason(protocol.ReasonWorkspaceBoundary)
 	}
-	dir, err := parent.OpenRoot(name)
+	dir, err := openStep(parent, name) // sees when the two are not the same any more
 	if err != nil {
-		return nil, fmt.Errorf("open spill directory: %w", err)
+		return nil, FileError(err, name)
 	}
 	return dir, nil
 }
@@ -96,12 +95,12 @@ func ignoreAll(dir *os.Root) error {
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("create .gitignore: %w", err)
+	if err == nil {
+		_, err = f.WriteString("*\n")
+		err = errors.Join(err, f.Close())
 	}
-	_, err = f.WriteString("*\n")
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write .gitignore: %w", err)
+	if err != nil {
+		return FileError(err, privateDir+"/.gitignore")
 	}
 	return nil
 }
