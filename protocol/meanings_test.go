@@ -367,7 +367,7 @@ var reasonMeanings = map[string]string{
 	"confirmation_pending":       "with executor_busy: the local user has not decided yet; ask again with the same id",
 	"process_id_spec_mismatch":   "with conflict: this process_id was started with another specification",
 	"session_rejected":           "with forbidden: the executor's configuration does not take this session",
-	"spawn_failed":               "the operating system did not start the program; the message has its words",
+	"spawn_failed":               "with resource_unavailable, not retryable: the operating system did not start the program; the message has its words",
 	"workspace_boundary":         "with forbidden: the path leaves the roots; nothing was touched",
 	"workspace_read_only":        "with forbidden: the path may be read only",
 	"workspace_unavailable":      "with resource_unavailable: the workspace is gone or cannot be made",
