@@ -97,7 +97,11 @@ func UnquoteName(text string) string {
 				out = append(out, '\\', c)
 				continue
 			}
-			out = append(out, in[i]&0x1f)
+			if in[i] == '?' {
+				out = append(out, 0x7f)
+			} else {
+				out = append(out, in[i]&0x1f)
+			}
 			i++
 		default:
 			out = append(out, '\\', c)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/agent-executor/executor/protocol"
 )
@@ -142,7 +143,7 @@ func (w *Workspace) Resolve(path string) (Path, error) { return w.resolve(path, 
 func (w *Workspace) ResolveWrite(path string) (Path, error) { return w.resolve(path, true, true) }
 
 // ResolveLink is Resolve without following a link at the very end, even with a
-// slash behind it: for tools that look at, move or delete the link itself.
+// slash or a dot behind it: for tools that look at, move or delete the link itself.
 func (w *Workspace) ResolveLink(path string) (Path, error) { return w.resolve(path, false, false) }
 
 // ResolveWriteLink is ResolveLink for a place that is about to be changed.
@@ -233,6 +234,9 @@ func (w *Workspace) walk(name string, follow bool) (cur string, exists bool, err
 			return "", false, protocol.Errorf(protocol.CodeNotFound, "%s: too many levels of symbolic links", QuoteName(name))
 		}
 		target, err := w.readlink(next)
+		if errors.Is(err, syscall.EINVAL) { // a link a moment ago
+			err = errSwapped
+		}
 		if err != nil {
 			return "", false, FileError(err, w.display(next))
 		}

@@ -13,6 +13,24 @@ import (
 // file can be made beside the old one.
 const maxMemoryCopy = 64 << 20
 
+// LostError: a file was being written in place, that failed, and so did putting
+// the old content back. It is the one case in which a file is left damaged.
+type LostError struct {
+	Err  error  // why it could not be written
+	Back error  // why the old content could not be put back
+	Copy string // the name of the copy of the old content, beside the file; "" when there is none
+}
+
+func (e *LostError) Error() string {
+	where := "is lost"
+	if e.Copy != "" {
+		where = "is in " + e.Copy + " beside it"
+	}
+	return fmt.Sprintf("writing failed (%v), so did putting the old content back (%v); the old content %s", e.Err, e.Back, where)
+}
+
+func (e *LostError) Unwrap() error { return e.Err }
+
 // overwrite writes the content into the file that is there. The old content is
 // copied first and put back when anything fails; after a crash the copy is still
 // there, under a name that IsTemp knows.
@@ -43,7 +61,7 @@ func (w *writer) overwrite(old *attributes) (Result, error) {
 	}
 	if err := setContent(f, bytes.NewReader(w.content)); err != nil {
 		if back := setContent(f, saved.content); back != nil {
-			return Result{}, fmt.Errorf("%w; the old content could not be put back (%w) and is in %s", err, back, saved.keep())
+			return Result{}, &LostError{Err: err, Back: back, Copy: saved.keep()}
 		}
 		return Result{}, err
 	}
@@ -113,10 +131,10 @@ func (s *saved) discard() {
 	}
 }
 
-// keep leaves the copy where it is and names it.
+// keep leaves the copy where it is and names it, "" when it was in memory.
 func (s *saved) keep() string {
 	if s.temp == nil {
-		return "no file"
+		return ""
 	}
 	name := s.temp.name
 	s.temp.name = ""
