@@ -20,7 +20,12 @@ const maxDepth = 1000
 // recursion, so that a hostile peer cannot grow the stack. UTF-8 is checked by
 // the caller for the whole frame at once.
 func SkipValue(b []byte, i int) int {
-	var inObject [maxDepth]bool
+	// Most values are strings and numbers; they need no record of what is open.
+	if i = SkipSpace(b, i); i < len(b) && b[i] == '"' {
+		return skipString(b, i)
+	}
+	// A bit for each open array (0) or object (1).
+	var objects [(maxDepth + 63) / 64]uint64
 	depth := 0
 	for {
 		// A value is expected at b[i].
@@ -33,7 +38,9 @@ func SkipValue(b []byte, i int) int {
 			if depth == maxDepth {
 				return -1
 			}
-			inObject[depth] = c == '{'
+			if objects[depth/64] &^= 1 << (depth % 64); c == '{' {
+				objects[depth/64] |= 1 << (depth % 64)
+			}
 			depth++
 			i = SkipSpace(b, i+1)
 			if i < len(b) && b[i] == c+2 { // '{'+2 == '}', '['+2 == ']'
@@ -72,7 +79,7 @@ func SkipValue(b []byte, i int) int {
 			if i >= len(b) {
 				return -1
 			}
-			object := inObject[depth-1]
+			object := objects[(depth-1)/64]>>((depth-1)%64)&1 == 1
 			if b[i] == ',' {
 				i = SkipSpace(b, i+1)
 				if object {
@@ -106,6 +113,8 @@ func skipKey(b []byte, i int) int {
 	return i + 1
 }
 
+// SkipSpace returns the index of the first byte from b[i] on that is no JSON
+// white space.
 func SkipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
 		i++
