@@ -119,9 +119,10 @@ func (c *Command) program() (file string, argv []string, script *os.File, err er
 		return "", nil, nil, fail(fmt.Errorf("hand over a script of %d bytes: %w", len(c.Script), err))
 	}
 	// The text is read before eval runs it, so its first words can close the descriptor: neither the
-	// script nor its children see it. They share a line with the script to keep line numbers.
+	// script nor its children see it. They share a line with the script to keep line numbers; the line
+	// end that $() took off is put back.
 	fd := 3 + len(c.Extra)
-	return file, append(argv, "-c", fmt.Sprintf(`eval "exec %d<&-; $(</dev/fd/%d)"`, fd, fd)), script, nil
+	return file, append(argv, "-c", fmt.Sprintf(`eval "exec %d<&-; $(</dev/fd/%d)"$'\n'`, fd, fd)), script, nil
 }
 
 func (c *Command) failure(program string, err error) error {
