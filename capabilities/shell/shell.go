@@ -1,0 +1,115 @@
+// Package shell is the capability that runs commands: the tool bash.
+//
+//	ex.Register(shell.New(shell.Options{}))
+//
+// Every call is a fresh `bash -c` with nothing on its standard input, in the session's workspace or a
+// directory below its roots. It returns when the shell exits. What the command left running in the
+// background goes on, is listed in the result, and is ended with the session.
+package shell
+
+import (
+	"context"
+	"os/exec"
+	"time"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/internal/spawn"
+	"github.com/agent-executor/executor/protocol"
+)
+
+// Options configures the capability. Zero fields are the defaults.
+type Options struct {
+	Timeout    time.Duration // of a call that names none; 120 s
+	MaxTimeout time.Duration // the longest a call may ask for; 600 s
+	Grace      time.Duration // between SIGTERM and SIGKILL; 2 s
+
+	InlineBytes int   // of text in a result; 32 KiB, at least 4 KiB
+	SpillBytes  int64 // of raw output kept in a file when it is more than that; 64 MiB
+
+	// KeepEnv names variables to pass to commands although they look like secrets.
+	KeepEnv []string
+	// Secrets are credentials of the executor: a variable that contains one is never passed.
+	Secrets []string
+	// LoginEnv is the environment of the user's login shell; nil asks the shell, once.
+	LoginEnv map[string]string
+}
+
+const minInline = 4 << 10
+
+func (o *Options) defaults() {
+	set := func(d *time.Duration, to time.Duration) {
+		if *d <= 0 {
+			*d = to
+		}
+	}
+	set(&o.Timeout, protocol.DefaultBashTimeout)
+	set(&o.MaxTimeout, protocol.MaxBashTimeout)
+	set(&o.Grace, 2*time.Second)
+	if o.InlineBytes <= 0 {
+		o.InlineBytes = protocol.DefaultInlineResult
+	}
+	o.InlineBytes = max(o.InlineBytes, minInline)
+	if o.SpillBytes <= 0 {
+		o.SpillBytes = 64 << 20
+	}
+	o.Timeout = min(o.Timeout, o.MaxTimeout)
+}
+
+// Shell is the capability. One value serves all sessions at once.
+type Shell struct {
+	options Options
+}
+
+// New makes the capability. It starts nothing.
+func New(o Options) *Shell {
+	o.defaults()
+	return &Shell{options: o}
+}
+
+// Name implements capabilities.Capability.
+func (s *Shell) Name() string { return protocol.CapabilityShell }
+
+// Install implements capabilities.Capability. Without a bash on this machine nothing is registered.
+func (s *Shell) Install(r *capabilities.Registrar) error {
+	if _, err := exec.LookPath("bash"); err != nil {
+		return nil
+	}
+	r.Advertise(protocol.ShellDetails{Enabled: true})
+	r.OnSessionStart(s.start)
+	r.OnSessionEnd(s.end)
+	capabilities.AddTool(r, s.bashTool(), s.bash)
+	return nil
+}
+
+// groupKey is where a session keeps the group of its commands.
+type groupKey struct{}
+
+func (s *Shell) start(_ context.Context, session *capabilities.Session) error {
+	session.SetValue(groupKey{}, spawn.NewGroup())
+	return nil
+}
+
+// end ends what the session's commands left running.
+func (s *Shell) end(session *capabilities.Session) {
+	if group, ok := session.Value(groupKey{}).(*spawn.Group); ok {
+		if survivors := group.Close(s.options.Grace); len(survivors) > 0 {
+			session.Logger().Warn("processes survived the session", survivorField(survivors))
+		}
+	}
+}
+
+// environment is what a command of this session sees.
+func (s *Shell) environment(session *capabilities.Session, explicit map[string]string) []string {
+	login := s.options.LoginEnv
+	if login == nil {
+		login = spawn.Login()
+	}
+	env := session.Env()
+	if env == nil {
+		env = map[string]string{}
+	}
+	for name, value := range explicit {
+		env[name] = value
+	}
+	return spawn.Environment(login, spawn.Policy{Keep: s.options.KeepEnv, Secrets: s.options.Secrets}, env)
+}
