@@ -39,7 +39,6 @@ var (
 	errMethod  = protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: method: must be a string that is not empty")
 	errID      = protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: id: must be a string or an integer")
 	errShape   = protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: neither a method nor exactly one of result and error")
-	errParams  = protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: params: must be an object")
 	errBinary  = protocol.Errorf(protocol.CodeParseError, "parse error: a binary message is a 4-byte length, a JSON object of that length, then its data")
 )
 
@@ -98,9 +97,6 @@ func parseMessage(frame []byte) (message, *protocol.Error) {
 		}
 		if m.id != nil && !validID(m.id) {
 			return m, errID
-		}
-		if m.params != nil && m.params[0] != '{' && string(m.params) != "null" {
-			return m, errParams
 		}
 		return m, nil
 	}

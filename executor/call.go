@@ -1,0 +1,241 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/executor/internal/outbox"
+	"github.com/agent-executor/executor/protocol"
+)
+
+// callGrace is how long a tool may take to come back after its context has ended.
+// Then its call gets a result without it.
+const callGrace = 15 * time.Second
+
+// call is one run of a tool, from its acceptance to its recorded result. Its context
+// comes from its session, never from a connection.
+type call struct {
+	s       *session
+	params  protocol.ToolCallParams
+	caps    *capabilities.Call
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	started time.Time
+	once    sync.Once
+	done    chan struct{} // closed when the result is recorded
+}
+
+// toolCall answers tool.call at once (spec section 6): what can be refused is
+// refused, then the call is recorded, then it runs.
+func (e *Executor) toolCall(_ context.Context, p protocol.ToolCallParams) (protocol.AcceptedResult, error) {
+	accepted := protocol.AcceptedResult{Accepted: true}
+	// A repeat is asked of the outbox, not of the session: its result may be owed
+	// after the session's end.
+	if state, err := e.box.Lookup(p); err != nil || state != outbox.Fresh {
+		return protocol.AcceptedResult{Accepted: err == nil}, err
+	}
+	s, err := e.lookup(p.SessionID)
+	if err != nil {
+		return protocol.AcceptedResult{}, err
+	}
+	if !e.lease.valid() {
+		return protocol.AcceptedResult{}, errLeaseExpired()
+	}
+	tool, ok := e.registry.Tool(p.Tool)
+	if !ok {
+		return protocol.AcceptedResult{}, e.unknownTool(p.Tool)
+	}
+	handler, err := tool.Prepare(p.Input)
+	if err != nil {
+		return protocol.AcceptedResult{}, err
+	}
+	if e.opts.Wrap != nil {
+		handler = e.opts.Wrap(handler)
+	}
+	c := &call{s: s, params: p, started: time.Now(), done: make(chan struct{}),
+		caps: capabilities.NewCall(capabilities.CallConfig{Session: s.caps, ID: p.ToolCallID, Tool: tool, Input: p.Input})}
+	if err := e.begin(c); err != nil {
+		return protocol.AcceptedResult{}, err
+	}
+	state, err := e.box.Accept(p)
+	if err != nil || state != outbox.Fresh {
+		e.finished(c)
+		return protocol.AcceptedResult{Accepted: err == nil}, err
+	}
+	go c.run(handler)
+	return accepted, nil
+}
+
+// begin counts the call, unless the session or the executor takes no more. What ends
+// a session or drains the executor waits for those that were counted.
+func (e *Executor) begin(c *call) error {
+	e.mu.Lock()
+	if e.draining {
+		e.mu.Unlock()
+		return errDraining()
+	}
+	e.running++
+	e.mu.Unlock()
+	s := c.s
+	s.mu.Lock()
+	if s.phase != phaseActive {
+		s.mu.Unlock()
+		e.countCalls(-1)
+		return protocol.Errorf(protocol.CodeSessionNotActive, "session_id: %q has ended", clip(c.params.SessionID))
+	}
+	s.calls.Add(1)
+	s.running[c.params.ToolCallID] = c
+	s.mu.Unlock()
+	s.report.busy(1)
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
+	return nil
+}
+
+// finished takes back what begin counted.
+func (e *Executor) finished(c *call) {
+	s := c.s
+	s.mu.Lock()
+	if s.running[c.params.ToolCallID] == c {
+		delete(s.running, c.params.ToolCallID)
+	}
+	s.mu.Unlock()
+	close(c.done)
+	c.cancel(nil)
+	s.report.busy(-1)
+	s.calls.Done()
+	e.countCalls(-1)
+}
+
+// run calls the handler and records its result. A handler that does not come back
+// when its context has ended is given up after callGrace.
+func (c *call) run(handler capabilities.ToolHandler) {
+	ctx := c.ctx
+	if d := c.params.DeadlineMS; d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(d)*time.Millisecond, errCallDeadline)
+		defer cancel()
+	}
+	var watchdog *time.Timer
+	stop := context.AfterFunc(ctx, func() {
+		watchdog = time.AfterFunc(callGrace, func() {
+			c.s.log.Error("tool did not stop", zap.String("tool", c.params.Tool), zap.String("call", c.params.ToolCallID))
+			c.finish(ctx, protocol.ToolOutput{}, errNotStopped(ctx))
+		})
+	})
+	out, err := c.guard(ctx, handler)
+	c.finish(ctx, out, err)
+	if !stop() && watchdog != nil {
+		watchdog.Stop()
+	}
+}
+
+// guard turns a panic into an error.
+func (c *call) guard(ctx context.Context, handler capabilities.ToolHandler) (out protocol.ToolOutput, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.s.log.Error("tool panicked", zap.String("tool", c.params.Tool), zap.String("call", c.params.ToolCallID),
+				zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			err = protocol.Errorf(protocol.CodeInternalError, "the tool %s failed unexpectedly: %v", c.params.Tool, p)
+		}
+	}()
+	return handler(ctx, c.caps)
+}
+
+// finish records the result, once.
+func (c *call) finish(ctx context.Context, out protocol.ToolOutput, err error) {
+	c.once.Do(func() {
+		r := c.result(ctx, out, err)
+		if err := c.caps.Close(); err != nil {
+			c.s.log.Warn("spill file was not written", zap.String("call", c.params.ToolCallID), zap.Error(err))
+		}
+		if err := c.s.e.box.Put(r); err != nil {
+			c.s.log.Error("result was not recorded", zap.String("call", c.params.ToolCallID), zap.Error(err))
+		}
+		c.s.log.Debug("call ended", zap.String("tool", c.params.Tool), zap.String("call", c.params.ToolCallID),
+			zap.String("outcome", r.Outcome), zap.Int64("duration_ms", r.DurationMS))
+		c.s.e.finished(c)
+	})
+}
+
+// toolCancel cancels a call and answers when it has ended, so that what it held is
+// free again. A call that has ended, or is not known, has nothing to cancel.
+func (e *Executor) toolCancel(ctx context.Context, p protocol.ToolCancelParams) (protocol.ToolCancelResult, error) {
+	s, err := e.lookup(p.SessionID)
+	if err != nil {
+		return protocol.ToolCancelResult{}, err
+	}
+	s.mu.Lock()
+	c := s.running[p.ToolCallID]
+	s.mu.Unlock()
+	if c == nil {
+		return protocol.ToolCancelResult{}, nil
+	}
+	c.cancel(errCallCanceled)
+	select {
+	case <-c.done:
+		return protocol.ToolCancelResult{Canceled: true}, nil
+	case <-ctx.Done():
+		return protocol.ToolCancelResult{}, ctx.Err()
+	}
+}
+
+// countCalls changes the number of running calls.
+func (e *Executor) countCalls(change int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running += change
+	if e.running == 0 && e.quiet != nil {
+		close(e.quiet)
+		e.quiet = nil
+	}
+}
+
+func (e *Executor) unknownTool(name string) *protocol.Error {
+	err := protocol.Errorf(protocol.CodeNotFound, "tool: %q is not a tool of this executor", clip(name))
+	if near := capabilities.Nearest(name, e.registry.ToolNames()); near != "" {
+		err.Message += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return err
+}
+
+func errLeaseExpired() *protocol.Error {
+	return protocol.Errorf(protocol.CodeLeaseExpired, "the executor's lease ran out; it registers again before it takes new work")
+}
+
+func errNotStopped(ctx context.Context) error {
+	cause := causeOf(ctx)
+	return cause.WithDetail("the tool did not stop in time and may still be at work")
+}
+
+// outcome says how a call ended, and with which error.
+func outcome(ctx context.Context, err error) (string, *protocol.Error) {
+	if err == nil {
+		return protocol.OutcomeSucceeded, nil
+	}
+	var e *protocol.Error
+	if !errors.As(err, &e) {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			e = causeOf(ctx)
+		} else {
+			// The text of a tool's own error is for the model to read.
+			e = protocol.Errorf(protocol.CodeInternalError, "%v", err)
+		}
+	}
+	if e.Code == protocol.CodeCanceled {
+		// The handler says that it was canceled; why is known here.
+		if cause := causeOf(ctx); ctx.Err() != nil {
+			e = cause
+		}
+	}
+	if e.Code == protocol.CodeCanceled {
+		return protocol.OutcomeCanceled, e
+	}
+	return protocol.OutcomeFailed, e
+}

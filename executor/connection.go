@@ -1,0 +1,190 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/rpc"
+)
+
+// connection is one connection to the brain, from the dial to its loss. serve starts
+// all its loops and waits for them.
+type connection struct {
+	e   *Executor
+	rpc *rpc.Conn
+	log *zap.Logger
+
+	id       string
+	interval time.Duration // between heartbeats
+	beats    int           // heartbeats that were answered
+	replay   int           // results that were owed when it was made
+	replayed chan struct{} // closed when those are acknowledged
+}
+
+func (e *Executor) newConnection(frames rpc.Frames) *connection {
+	c := &connection{e: e, log: e.log, replayed: make(chan struct{})}
+	c.rpc = rpc.NewConn(frames, e.mux, &rpc.Options{
+		OnProtocolError: func(err error) { e.log.Warn("malformed message", zap.Error(err)) },
+		OnInternalError: func(method string, err error, stack []byte) {
+			e.log.Error("handler failed", zap.String("method", method), zap.Error(err), zap.ByteString("stack", stack))
+		},
+	})
+	e.mu.Lock()
+	e.gate = make(chan struct{})
+	e.mu.Unlock()
+	c.rpc.Start()
+	return c
+}
+
+// register is the first message of a connection. When it returns, the brain's
+// requests are taken.
+func (c *connection) register(ctx context.Context) error {
+	e := c.e
+	e.mu.Lock()
+	active := e.activeSessions()
+	params := protocol.RegisterParams{
+		Protocol:      protocol.Version1,
+		EnvironmentID: e.opts.EnvironmentID,
+		Executor:      e.opts.info(),
+		Capabilities:  e.capabilities(),
+	}
+	if e.executorID != "" {
+		params.Resume = &protocol.Resume{ExecutorID: e.executorID, LastConnectionID: e.connectionID, ActiveSessions: active}
+	}
+	before := e.executorID
+	e.mu.Unlock()
+
+	sent := leaseNow()
+	ctx, cancel := context.WithTimeout(ctx, e.opts.RequestTimeout)
+	defer cancel()
+	r, err := rpc.Call(ctx, c.rpc, protocol.ExecutorRegister, params)
+	if err != nil {
+		var refused *protocol.Error
+		if errors.As(err, &refused) && !errors.Is(err, rpc.ErrClosed) {
+			return &errRegister{cause: refused}
+		}
+		return err
+	}
+	if r.Protocol != "" && r.Protocol != protocol.Version1 {
+		return fmt.Errorf("%w: asked for %s, the brain answered %q", protocol.ErrUnsupportedProtocol, protocol.Version1, r.Protocol)
+	}
+	c.id = r.ConnectionID
+	c.interval = time.Duration(r.HeartbeatIntervalMS) * time.Millisecond
+	if c.interval <= 0 {
+		c.interval = protocol.DefaultHeartbeatInterval
+	}
+	c.rpc.SetMaxSendBytes(r.MaxControlFrameBytes)
+	c.rpc.SetMaxReceiveBytes(max(r.MaxControlFrameBytes, protocol.DefaultMaxControlFrame))
+	c.rpc.SetBinary(r.BinaryFrames)
+	c.log = e.log.With(zap.String("connection", c.id))
+	e.lease.renew(sent, leaseTTL(r.LeaseTTLMS))
+
+	e.reconcile(before, r, active)
+	c.replay = e.box.Owed()
+	if c.replay == 0 {
+		close(c.replayed)
+	}
+	e.mu.Lock()
+	e.executorID, e.connectionID = r.ExecutorID, r.ConnectionID
+	if r.MaxControlFrameBytes > 0 {
+		e.maxFrame = r.MaxControlFrameBytes
+	}
+	e.setConn(c)
+	close(e.gate)
+	e.mu.Unlock()
+	e.saveIdentity(identity{ExecutorID: r.ExecutorID, LastConnectionID: r.ConnectionID})
+	c.log.Info("registered", zap.String("executor_id", r.ExecutorID), zap.Int("results_owed", c.replay),
+		zap.Duration("clock_skew", clockSkew(r.ServerTime)))
+	e.setState(StateReady, nil)
+	if r.Drain {
+		e.beginDrain("the brain asked for it", 0)
+	}
+	return nil
+}
+
+func leaseTTL(ms int64) time.Duration {
+	if ms <= 0 {
+		return protocol.DefaultLeaseTTL
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// clockSkew is for the log only; nothing is decided by the brain's clock.
+func clockSkew(server protocol.Time) time.Duration {
+	if server.IsZero() {
+		return 0
+	}
+	return time.Until(server.Time).Round(time.Millisecond)
+}
+
+// serve runs the loops of the connection until it is lost, one of them fails, or ctx
+// is done, and waits for all of them.
+func (c *connection) serve(ctx context.Context) (healthy bool, err error) {
+	since := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.rpc.Context(), func() { cancel(c.rpc.Err()) })
+	var loops sync.WaitGroup
+	for _, loop := range []func(context.Context) error{c.heartbeat, c.deliver, c.announce} {
+		loops.Go(func() {
+			if err := loop(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	<-ctx.Done()
+	stop()
+	c.e.mu.Lock()
+	c.e.setConn(nil)
+	c.e.mu.Unlock()
+	c.end(protocol.CloseGoingAway, "")
+	loops.Wait()
+	cancel(nil)
+	err = c.rpc.Err()
+	var closed *rpc.CloseError
+	if errors.As(err, &closed) && closed.Local {
+		err = context.Cause(ctx) // why this end closed it
+	}
+	return c.beats > 0 && time.Since(since) >= healthyAfter, err
+}
+
+// end closes the connection and waits for its handlers.
+func (c *connection) end(code int, reason string) {
+	c.rpc.Shutdown(code, reason)
+	_ = c.rpc.Close()
+}
+
+// setConn makes c the current connection, nil for none. e.mu is held.
+func (e *Executor) setConn(c *connection) {
+	e.conn = c
+	close(e.connChanged)
+	e.connChanged = make(chan struct{})
+}
+
+// waitConn returns the current connection, and waits for one while there is none.
+func (e *Executor) waitConn(ctx context.Context) (*connection, error) {
+	for {
+		e.mu.Lock()
+		c, changed := e.conn, e.connChanged
+		e.mu.Unlock()
+		if c != nil {
+			return c, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// timeout bounds one request; no answer by then means that the connection is dead
+// (spec section 14.4).
+func (c *connection) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.e.opts.RequestTimeout)
+}

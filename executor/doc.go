@@ -1,0 +1,31 @@
+// Package executor is the agent: the hands of a brain on this machine. It dials out,
+// registers what it can do, keeps its lease alive, takes sessions and tool calls,
+// and delivers every result it owes. The smallest use:
+//
+//	ex, err := executor.New(executor.Options{URL: "wss://brain.example/executor", Token: token})
+//	ex.Register(capabilities.Func("greet", "Say hi.", greet))
+//	err = ex.Run(ctx) // until ctx is done, or the brain refuses for good
+//
+// Three lifetimes lie in each other, and one beside them:
+//
+//	executor ─ Run ────────────────────────────────────────────────▶
+//	  session ─ assign ──────────────────────────── stop, end ──▶
+//	    call ─ tool.call ──── result recorded ──▶
+//	  connection ─ dial ─ lost ─▶   connection ─ dial ──────────▶
+//
+// Nothing of a session or a call knows whether a connection exists. A call's result
+// goes into the outbox; the delivery loop of whatever connection there is takes it
+// from there.
+//
+//	thing       created by      lives until                ended by
+//	Executor    New             Run returns                Run's ctx, Drain, a refusal
+//	outbox      New             Run returns                Run
+//	connection  connect         lost, or Run ends          serve, which waits for its loops
+//	session     session.assign  stop, lost lease, Run ends session.end: cancel, wait, hooks
+//	call        tool.call       its handler returns        its context: cancel, deadline, session
+//
+// One noun or one loop has one file: connect.go (the loop that dials), connection.go
+// (one registered connection), heartbeat.go, deliver.go, announce.go (their loops),
+// lease.go, session.go, call.go, result.go, dispatch.go (who answers which method),
+// peer.go (the brain as capabilities see it), shutdown.go, errors.go.
+package executor

@@ -1,0 +1,108 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/rpc"
+)
+
+// Why Run ends by itself. The error of Run wraps one of them and says what to do.
+var (
+	ErrCredentialRejected  = errors.New("credential rejected")
+	ErrRegistrationRefused = errors.New("registration refused")
+	ErrUnsupportedProtocol = errors.New("unsupported protocol")
+	ErrReplaced            = errors.New("replaced by another executor with the same identity")
+)
+
+// errRegister wraps the brain's answer to executor.register, which is judged
+// otherwise than the same error anywhere else.
+type errRegister struct{ cause *protocol.Error }
+
+func (e *errRegister) Error() string { return "register: " + e.cause.Error() }
+func (e *errRegister) Unwrap() error { return e.cause }
+
+// permanent returns the error with which Run ends, or nil when another attempt may
+// succeed (spec sections 3 and 14.5). Each line has its reason.
+func permanent(err error) error {
+	var closed *rpc.CloseError
+	if errors.As(err, &closed) && !closed.Local {
+		switch closed.Code {
+		case protocol.CloseUnauthorized: // the brain knows the credential and does not take it
+			return fmt.Errorf("%w: %w; check the token", ErrCredentialRejected, err)
+		case protocol.CloseUnsupportedProtocol: // no version in common: waiting does not help
+			return fmt.Errorf("%w: %w; update the executor or the brain", ErrUnsupportedProtocol, err)
+		case protocol.CloseRegistrationRefused: // the brain does not want this executor
+			return fmt.Errorf("%w: %w", ErrRegistrationRefused, err)
+		case protocol.CloseReplaced: // going on would displace the other one, for ever
+			return fmt.Errorf("%w: %w", ErrReplaced, err)
+		}
+	}
+	var dial *rpc.DialError
+	if errors.As(err, &dial) && (dial.Status == http.StatusUnauthorized || dial.Status == http.StatusForbidden) {
+		return fmt.Errorf("%w: %w; check the token", ErrCredentialRejected, err) // the token was read again before
+	}
+	if errors.Is(err, protocol.ErrUnsupportedProtocol) { // chosen by nobody, or refused in register
+		return fmt.Errorf("%w: %w; update the executor or the brain", ErrUnsupportedProtocol, err)
+	}
+	var reg *errRegister
+	if errors.As(err, &reg) {
+		switch {
+		case reg.cause.Data.Retryable: // the brain says so itself
+			return nil
+		case errors.Is(reg.cause, protocol.ErrConflict): // it still holds this executor's last connection
+			return nil
+		case errors.Is(reg.cause, protocol.ErrUnauthorized):
+			return fmt.Errorf("%w: %w; check the token", ErrCredentialRejected, err)
+		default:
+			return fmt.Errorf("%w: %w", ErrRegistrationRefused, err)
+		}
+	}
+	return nil
+}
+
+// refusedOutright reports whether nobody listens where the brain should be. Asking
+// again costs nobody anything, so that the wait is kept shorter.
+func refusedOutright(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
+}
+
+// retryFloor is the shortest next delay that the brain asked for.
+func retryFloor(err error) time.Duration {
+	var dial *rpc.DialError
+	if errors.As(err, &dial) {
+		return dial.RetryAfter
+	}
+	var closed *rpc.CloseError
+	var seconds int
+	if errors.As(err, &closed) {
+		if _, scan := fmt.Sscanf(closed.Reason, "retry-after=%d", &seconds); scan == nil && seconds > 0 {
+			return time.Duration(seconds) * time.Second
+		}
+	}
+	return 0
+}
+
+// Causes with which a call's or a session's context ends.
+var (
+	errCallCanceled = protocol.Errorf(protocol.CodeCanceled, "the call was canceled by the brain")
+	errCallDeadline = protocol.Errorf(protocol.CodeTimeout, "the call's deadline passed").WithRetryable(false)
+	errStopped      = protocol.Errorf(protocol.CodeCanceled, "the session was stopped")
+	errReplacedWork = protocol.Errorf(protocol.CodeCanceled, "the session was assigned again with a higher fencing token")
+	errNotHeld      = protocol.Errorf(protocol.CodeCanceled, "the brain no longer holds the session")
+	errShutdown     = protocol.Errorf(protocol.CodeCanceled, "the executor was shut down")
+)
+
+// causeOf is the *protocol.Error a context ended with.
+func causeOf(ctx context.Context) *protocol.Error {
+	var e *protocol.Error
+	if errors.As(context.Cause(ctx), &e) {
+		return e
+	}
+	return errCallCanceled
+}

@@ -1,0 +1,301 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/executor/internal/outbox"
+	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/rpc"
+)
+
+// Executor is the agent. New makes it, Register gives it capabilities, Run does the
+// work and may be called once. All methods but Register may be used concurrently
+// with Run.
+type Executor struct {
+	opts     Options
+	log      *zap.Logger
+	registry *capabilities.Registry
+	box      *outbox.Box
+	mux      *rpc.Mux
+	lease    lease
+	machine  *capabilities.Session // of the methods that belong to no session
+
+	life    context.Context // of sessions; ends in Run's shutdown
+	endLife context.CancelCauseFunc
+	work    sync.WaitGroup // sessions being prepared or ended
+	ran     atomic.Bool
+	leave   chan struct{} // closed when asked to leave; see shutdown.go
+	states  stateHook
+
+	lost atomic.Int64 // results the brain refused for good
+
+	mu           sync.Mutex
+	executorID   string // given by the brain
+	connectionID string // of the last connection
+	conn         *connection
+	connChanged  chan struct{} // closed and replaced when conn changes
+	gate         chan struct{} // closed when the connection being made is registered
+	sessions     map[string]*session
+	fences       fences
+	ended        endedQueue
+	draining     bool
+	drainReason  string
+	drainUntil   time.Time
+	running      int           // calls
+	quiet        chan struct{} // closed when running falls to zero; nil when nobody waits
+	state        State
+	lastError    string
+	maxFrame     int // what the brain takes
+}
+
+// New makes an executor. It opens the state directory and starts nothing.
+func New(opts Options) (*Executor, error) {
+	if err := opts.setDefaults(); err != nil {
+		return nil, err
+	}
+	e := &Executor{
+		opts:        opts,
+		log:         opts.Logger.Named("executor"),
+		registry:    capabilities.NewRegistry(opts.Logger),
+		leave:       make(chan struct{}, 1),
+		connChanged: make(chan struct{}),
+		gate:        make(chan struct{}),
+		sessions:    map[string]*session{},
+		fences:      newFences(),
+		state:       StateStopped,
+		maxFrame:    protocol.DefaultMaxControlFrame,
+	}
+	e.ended.init()
+	if opts.StateDir != "" {
+		if err := os.MkdirAll(opts.StateDir, 0o700); err != nil {
+			return nil, fmt.Errorf("state directory: %w", err)
+		}
+		if err := e.loadIdentity(); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if e.box, err = outbox.Open(opts.StateDir); err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	e.life, e.endLife = context.WithCancelCause(context.Background())
+	e.machine = capabilities.NewSession(e.life, capabilities.SessionConfig{Peer: peer{e}, Logger: opts.Logger})
+	return e, nil
+}
+
+// Register adds capabilities, before Run. Mistakes in what a capability registers
+// panic; the error is one of a configuration that cannot work.
+func (e *Executor) Register(caps ...capabilities.Capability) error {
+	for _, c := range caps {
+		if err := e.registry.Install(c); err != nil {
+			return fmt.Errorf("capability %s: %w", c.Name(), err)
+		}
+	}
+	return nil
+}
+
+// Run connects and serves until ctx is done, Drain was called, or the brain asked
+// for it, and returns nil then; or until the brain refuses for good, with an error
+// that wraps one of the Err values. When it returns, everything has ended: sessions,
+// calls, children, connections. Results that were not delivered stay in the journal.
+func (e *Executor) Run(ctx context.Context) error {
+	if e.ran.Swap(true) {
+		return errors.New("an executor runs once")
+	}
+	e.mux = e.newMux()
+	e.states.start(e.opts.OnState)
+	defer e.states.stop()
+
+	connCtx, disconnect := context.WithCancel(context.Background())
+	defer disconnect()
+	loop := make(chan error, 1)
+	go func() { loop <- e.connectLoop(connCtx) }()
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-e.leave:
+		e.awaitQuiet(ctx)
+	case err = <-loop:
+	}
+	refused := err != nil
+	e.endSessions(errShutdown)
+	if !refused {
+		e.sayGoodbye()
+		disconnect()
+		<-loop
+	}
+	e.endLife(errShutdown)
+	e.work.Wait()
+	e.setState(StateStopped, nil)
+	return errors.Join(err, e.registry.Close(), e.box.Close())
+}
+
+// State of an executor as a whole.
+type State string
+
+const (
+	StateConnecting State = "connecting" // dialling or registering
+	StateWaiting    State = "waiting"    // until the next attempt
+	StateReady      State = "ready"
+	StateDraining   State = "draining"
+	StateStopped    State = "stopped"
+)
+
+// Status is a snapshot of what an executor does.
+type Status struct {
+	State        State           `json:"state"`
+	Brain        string          `json:"brain"`
+	ExecutorID   string          `json:"executor_id,omitempty"`
+	ConnectionID string          `json:"connection_id,omitempty"`
+	LeaseLeft    time.Duration   `json:"lease_left"`
+	Sessions     []SessionStatus `json:"sessions"`
+	CallsRunning int             `json:"calls_running"`
+	ResultsOwed  int             `json:"results_owed"`
+	ResultsLost  int64           `json:"results_lost"`
+	LastError    string          `json:"last_error,omitempty"`
+}
+
+type SessionStatus struct {
+	ID    string `json:"id"`
+	State string `json:"state"`
+	Calls int    `json:"calls"`
+}
+
+// Status may be called at any time.
+func (e *Executor) Status() Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := Status{State: e.state, Brain: e.opts.URL, ExecutorID: e.executorID, ConnectionID: e.connectionID,
+		LeaseLeft: max(0, e.lease.left()), CallsRunning: e.running, ResultsOwed: e.box.Owed(),
+		ResultsLost: e.lost.Load(), LastError: e.lastError, Sessions: []SessionStatus{}}
+	if e.conn == nil {
+		s.ConnectionID = ""
+	}
+	for _, ses := range e.sessions {
+		s.Sessions = append(s.Sessions, ses.status())
+	}
+	return s
+}
+
+func (e *Executor) setState(s State, err error) {
+	e.mu.Lock()
+	if e.draining && s != StateStopped {
+		s = StateDraining
+	}
+	changed := s != e.state
+	e.state = s
+	if err != nil {
+		e.lastError = err.Error()
+	}
+	e.mu.Unlock()
+	if changed {
+		e.states.tell(s)
+	}
+}
+
+// stateHook calls the user's OnState in order, on a goroutine of its own, so that a
+// slow hook holds up nothing.
+type stateHook struct {
+	mu    sync.Mutex
+	queue []State
+	wake  chan struct{}
+	ended chan struct{}
+}
+
+func (h *stateHook) start(hook func(State)) {
+	if hook == nil {
+		return
+	}
+	h.wake, h.ended = make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		defer close(h.ended)
+		for range h.wake {
+			for {
+				h.mu.Lock()
+				if len(h.queue) == 0 {
+					h.mu.Unlock()
+					break
+				}
+				s := h.queue[0]
+				h.queue = h.queue[1:]
+				h.mu.Unlock()
+				hook(s)
+				if s == StateStopped {
+					return
+				}
+			}
+		}
+	}()
+}
+
+func (h *stateHook) tell(s State) {
+	if h.wake == nil {
+		return
+	}
+	h.mu.Lock()
+	h.queue = append(h.queue, s)
+	h.mu.Unlock()
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (h *stateHook) stop() {
+	if h.wake != nil {
+		<-h.ended
+	}
+}
+
+// identity is what is kept in the state directory about who this executor is.
+type identity struct {
+	ExecutorID       string `json:"executor_id"`
+	LastConnectionID string `json:"last_connection_id"`
+}
+
+func (e *Executor) identityFile() string { return filepath.Join(e.opts.StateDir, "identity.json") }
+
+func (e *Executor) loadIdentity() error {
+	raw, err := os.ReadFile(e.identityFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	var id identity
+	if err := json.Unmarshal(raw, &id); err != nil {
+		// A damaged identity is a new one; nothing else depends on it.
+		e.log.Warn("identity file is damaged, registering as new", zap.String("file", e.identityFile()), zap.Error(err))
+		return nil
+	}
+	e.executorID, e.connectionID = id.ExecutorID, id.LastConnectionID
+	return nil
+}
+
+func (e *Executor) saveIdentity(id identity) {
+	if e.opts.StateDir == "" {
+		return
+	}
+	raw, _ := json.Marshal(id) // two strings
+	temp := e.identityFile() + ".tmp"
+	err := os.WriteFile(temp, raw, 0o600)
+	if err == nil {
+		err = os.Rename(temp, e.identityFile())
+	}
+	if err != nil {
+		e.log.Warn("identity was not saved", zap.Error(err))
+	}
+}

@@ -1,0 +1,280 @@
+// Package outbox is the journal of tool calls accepted and of results owed: what
+// makes a call run at most once and its result arrive. Recorded before answered, on
+// both steps:
+//
+//	state, err := box.Accept(params)   // before the call runs
+//	err = box.Put(result)              // before the result is sent
+//	result, err := box.Next(ctx)       // the oldest one owed
+//	err = box.Ack(session, call)       // the brain has stored it
+//
+// This Box lives in memory: it holds across connections, not across a restart.
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"sync"
+
+	"github.com/agent-executor/executor/protocol"
+)
+
+// State is what the box knows of a call.
+type State int
+
+const (
+	Fresh   State = iota // never seen: it is to be run
+	Running              // accepted, and its result is not there yet
+	Done                 // its result is there; it is owed again when it was asked for
+)
+
+// keepResults is how many results of one session answer repeats after they were
+// acknowledged (spec section 6).
+const keepResults = protocol.DefaultStoredResultsPerScope
+
+// Box is used concurrently; Next by one goroutine at a time.
+type Box struct {
+	mu      sync.Mutex
+	calls   map[key]*entry
+	owed    []*entry         // oldest first
+	done    map[string][]key // by session, oldest first: results that were acknowledged
+	changed chan struct{}    // closed and replaced when owed changes
+	closed  bool
+}
+
+type key struct{ session, call string }
+
+type entry struct {
+	key
+	digest [sha256.Size]byte
+	result *protocol.ToolResultParams
+	owed   bool
+	kept   bool // in done
+}
+
+// Open opens the box in dir. An empty dir is a box that ends with the process.
+func Open(dir string) (*Box, error) {
+	_ = dir
+	return &Box{calls: map[key]*entry{}, done: map[string][]key{}, changed: make(chan struct{})}, nil
+}
+
+// Close ends the box: Next and Settled return.
+func (b *Box) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.closed = true
+		b.wake()
+	}
+	return nil
+}
+
+// Lookup says what is known of a call without recording it. The error is conflict
+// when the id was used for another call. A result that is there is owed again, since
+// whoever asks has not got it.
+func (b *Box) Lookup(p protocol.ToolCallParams) (State, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lookup(p, digest(p))
+}
+
+func (b *Box) lookup(p protocol.ToolCallParams, d [sha256.Size]byte) (State, error) {
+	e := b.calls[key{p.SessionID, p.ToolCallID}]
+	switch {
+	case e == nil:
+		return Fresh, nil
+	case e.digest != d:
+		return Fresh, protocol.Errorf(protocol.CodeConflict,
+			"tool_call_id: %q was used for another call of this session; use a new id", p.ToolCallID)
+	case e.result == nil:
+		return Running, nil
+	}
+	if !e.owed {
+		e.owed = true
+		b.owed = append(b.owed, e)
+		b.wake()
+	}
+	return Done, nil
+}
+
+// Accept records that a call will be run, before it returns. Only for Fresh is the
+// caller to run it; the other states are those of Lookup, for a repeat that came at
+// the same time.
+func (b *Box) Accept(p protocol.ToolCallParams) (State, error) {
+	d := digest(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s, err := b.lookup(p, d); s != Fresh || err != nil {
+		return s, err
+	}
+	k := key{p.SessionID, p.ToolCallID}
+	b.calls[k] = &entry{key: k, digest: d}
+	return Fresh, nil
+}
+
+// Put records a result, before it returns. It is owed until Ack. A result for a
+// call that already has one takes its place only while that one is owed.
+func (b *Box) Put(r protocol.ToolResultParams) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := key{r.SessionID, r.ToolCallID}
+	e := b.calls[k]
+	switch {
+	case e == nil:
+		e = &entry{key: k}
+		b.calls[k] = e
+	case e.result != nil:
+		if e.owed {
+			e.result = &r
+		}
+		return nil
+	}
+	e.result = &r
+	e.owed = true
+	b.owed = append(b.owed, e)
+	b.wake()
+	return nil
+}
+
+// Next waits for a result that is owed and returns the oldest, again and again until
+// Ack. The error is the context's, or context.Canceled after Close.
+func (b *Box) Next(ctx context.Context) (protocol.ToolResultParams, error) {
+	for {
+		b.mu.Lock()
+		if b.closed {
+			b.mu.Unlock()
+			return protocol.ToolResultParams{}, context.Canceled
+		}
+		if len(b.owed) > 0 {
+			r := *b.owed[0].result
+			b.mu.Unlock()
+			return r, nil
+		}
+		changed := b.changed
+		b.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return protocol.ToolResultParams{}, ctx.Err()
+		}
+	}
+}
+
+// Ack takes a result out of those owed. It stays for repeats of its call.
+func (b *Box) Ack(sessionID, toolCallID string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.calls[key{sessionID, toolCallID}]
+	if e == nil || !e.owed {
+		return nil
+	}
+	e.owed = false
+	for i := range b.owed {
+		if b.owed[i] == e {
+			b.owed = append(b.owed[:i], b.owed[i+1:]...)
+			break
+		}
+	}
+	if e.kept {
+		b.wake()
+		return nil
+	}
+	e.kept = true
+	kept := append(b.done[sessionID], e.key)
+	for len(kept) > keepResults {
+		if old := b.calls[kept[0]]; old != nil && !old.owed {
+			delete(b.calls, kept[0])
+		}
+		kept = kept[1:]
+	}
+	b.done[sessionID] = kept
+	b.wake()
+	return nil
+}
+
+// Settled waits until no result of the session is owed.
+func (b *Box) Settled(ctx context.Context, sessionID string) error {
+	return b.until(ctx, func() bool {
+		for _, e := range b.owed {
+			if e.session == sessionID {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Drained waits until no result is owed.
+func (b *Box) Drained(ctx context.Context) error {
+	return b.until(ctx, func() bool { return len(b.owed) == 0 })
+}
+
+func (b *Box) until(ctx context.Context, done func() bool) error {
+	for {
+		b.mu.Lock()
+		ok, changed, closed := done(), b.changed, b.closed
+		b.mu.Unlock()
+		switch {
+		case ok:
+			return nil
+		case closed:
+			return context.Canceled
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Forget drops what is kept of a session that has ended and is settled.
+func (b *Box) Forget(sessionID string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range b.done[sessionID] {
+		if e := b.calls[k]; e != nil && !e.owed {
+			delete(b.calls, k)
+		}
+	}
+	delete(b.done, sessionID)
+}
+
+// Owed counts the results that were not acknowledged.
+func (b *Box) Owed() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.owed)
+}
+
+func (b *Box) wake() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// digest identifies what a call is: a repeat may be spelt differently and have
+// another deadline.
+func digest(p protocol.ToolCallParams) [sha256.Size]byte {
+	var input bytes.Buffer
+	if json.Compact(&input, p.Input) != nil {
+		input.Reset()
+		input.Write(p.Input)
+	}
+	mode := ""
+	if p.Permission != nil {
+		mode = p.Permission.Mode
+	}
+	h := sha256.New()
+	for _, s := range [][]byte{[]byte(p.Tool), []byte(mode), input.Bytes()} {
+		var n [8]byte
+		for i, l := 0, len(s); i < 8; i++ {
+			n[i] = byte(l >> (8 * i))
+		}
+		h.Write(n[:])
+		h.Write(s)
+	}
+	var d [sha256.Size]byte
+	h.Sum(d[:0])
+	return d
+}

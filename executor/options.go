@@ -1,0 +1,163 @@
+package executor
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/rpc"
+)
+
+// Options of New. Zero fields are defaults; URL, or Dial, is required.
+type Options struct {
+	// URL of the brain: wss://, unix:///path, or ws://, which is for loopback only
+	// unless Insecure is set.
+	URL      string
+	Insecure bool
+	// Token returns the credential; it is asked before every dial. nil: none is sent.
+	Token func(ctx context.Context) (string, error)
+	// TLS is for wss (default: the system's roots).
+	TLS *tls.Config
+	// Dial opens the transport (default: rpc.Dial to URL).
+	Dial func(ctx context.Context, token string) (rpc.Frames, error)
+
+	// Name of this executor (default: the host's name), and the environment it
+	// belongs to.
+	Name          string
+	EnvironmentID string
+	Version       string // of the program (default: its build's)
+
+	// StateDir keeps the executor's identity across restarts; it is made with mode
+	// 0700. "": nothing is kept.
+	StateDir string
+	// Workspace is where sessions work (default: the current directory, shared).
+	Workspace Workspace
+
+	MaxSessions       int           // default 16
+	MaxInFlight       int           // requests of the brain handled at once (default 64)
+	MinBackoff        time.Duration // of reconnects (default 500 ms)
+	MaxBackoff        time.Duration // default 30 s
+	RequestTimeout    time.Duration // no answer for so long: the connection is dead (default 30 s)
+	DrainTimeout      time.Duration // for running calls when asked to leave (default 30 s)
+	InlineResultBytes int           // longer text is spilled to a file (default 32 KiB)
+
+	// Wrap is called around every tool: approval, audit, redaction.
+	Wrap func(next capabilities.ToolHandler) capabilities.ToolHandler
+	// OnState is told of changes, in order, on a goroutine of its own.
+	OnState func(State)
+	// OnResultLost is told of results that the brain refused for good.
+	OnResultLost func(protocol.ToolResultParams, error)
+	Logger       *zap.Logger // default: none
+}
+
+// Workspace says where sessions work.
+type Workspace struct {
+	// Roots are the directories file tools and working directories stay inside. The
+	// first is the workspace itself (default: the current directory).
+	Roots []capabilities.Root
+	// PerSession gives each session a directory of its own under the first root.
+	PerSession bool
+}
+
+func (o *Options) setDefaults() error {
+	if o.Dial == nil {
+		if err := o.checkURL(); err != nil {
+			return err
+		}
+	}
+	if o.Name == "" {
+		o.Name, _ = os.Hostname()
+	}
+	if o.Version == "" {
+		o.Version = Version()
+	}
+	if len(o.Workspace.Roots) == 0 {
+		dir, err := os.Getwd()
+		if err != nil {
+			return fmt.Errorf("workspace: %w", err)
+		}
+		o.Workspace.Roots = []capabilities.Root{{Path: dir}}
+	}
+	if o.Workspace.PerSession && o.Workspace.Roots[0].ReadOnly {
+		return fmt.Errorf("workspace: the first root %q is read-only, so sessions cannot have directories of their own in it", o.Workspace.Roots[0].Path)
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	setDefault(&o.MaxSessions, 16)
+	setDefault(&o.MaxInFlight, protocol.DefaultMaxInFlight)
+	setDefault(&o.MinBackoff, protocol.DefaultMinBackoff)
+	setDefault(&o.MaxBackoff, protocol.DefaultMaxBackoff)
+	setDefault(&o.RequestTimeout, protocol.DefaultRequestTimeout)
+	setDefault(&o.DrainTimeout, protocol.DefaultDrainTimeout)
+	setDefault(&o.InlineResultBytes, protocol.DefaultInlineResult)
+	return nil
+}
+
+func setDefault[T int | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+// checkURL refuses what could only fail later, and a token in clear text over a
+// network.
+func (o *Options) checkURL() error {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return fmt.Errorf("brain URL: %w", err)
+	}
+	switch u.Scheme {
+	case "wss", "unix":
+		return nil
+	case "ws":
+		if o.Insecure || isLoopback(u.Hostname()) {
+			return nil
+		}
+		return fmt.Errorf("brain URL %q: ws:// would send the token in clear text to another host; use wss://, or allow it with --insecure", u.Redacted())
+	case "":
+		return fmt.Errorf("brain URL is missing; give one like wss://host/executor")
+	default:
+		return fmt.Errorf("brain URL %q: the scheme must be wss, ws or unix", u.Redacted())
+	}
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Version of the program this package is built into, from its build information.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return "devel-" + s.Value[:min(len(s.Value), 12)]
+		}
+	}
+	return "devel"
+}
+
+func (o *Options) info() protocol.ExecutorInfo {
+	return protocol.ExecutorInfo{Name: o.Name, OS: runtime.GOOS, Arch: runtime.GOARCH, Version: o.Version}
+}

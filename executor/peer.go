@@ -1,0 +1,73 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/rpc"
+)
+
+// peer is the brain as capabilities see it, over whatever connection there is.
+type peer struct{ e *Executor }
+
+// specs are the protocol's own, for what the writer must know of a method.
+var specs = func() map[string]protocol.Spec {
+	m := map[string]protocol.Spec{}
+	for _, s := range protocol.Specs() {
+		m[s.Name] = s
+	}
+	return m
+}()
+
+func specOf(method string) protocol.Spec {
+	if s, ok := specs[method]; ok {
+		return s
+	}
+	return protocol.Spec{Name: method, From: protocol.Executor}
+}
+
+// Notify fails at once when there is no connection.
+func (p peer) Notify(ctx context.Context, method string, params any) error {
+	p.e.mu.Lock()
+	c := p.e.conn
+	p.e.mu.Unlock()
+	if c == nil {
+		return errNoConnection
+	}
+	return c.rpc.NotifyRaw(ctx, specOf(method), params)
+}
+
+// Call waits for a connection, and sends the request again on the next one when the
+// answer was lost: every method the executor sends is harmless to repeat.
+func (p peer) Call(ctx context.Context, method string, params, result any) error {
+	for {
+		c, err := p.e.waitConn(ctx)
+		if err != nil {
+			return err
+		}
+		attempt, cancel := c.timeout(ctx)
+		err = c.rpc.CallRaw(attempt, specOf(method), params, result)
+		cancel()
+		switch {
+		case errors.Is(err, rpc.ErrClosed):
+			select { // the connection is on its way out; wait until it is gone
+			case <-c.rpc.Done():
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		default:
+			return err
+		}
+	}
+}
+
+// Open dials a channel beside the control connection.
+func (p peer) Open(context.Context, protocol.ChannelTarget) (capabilities.Channel, error) {
+	return nil, protocol.Errorf(protocol.CodeCapabilityUnavailable, "channels beside the control connection are not available").
+		WithDetail(fmt.Sprintf("brain %s", p.e.opts.URL))
+}

@@ -1,0 +1,194 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/protocol"
+)
+
+// frameMargin is what a result's envelope and small members need beside its content.
+const frameMargin = 16 << 10
+
+// result makes what is sent of what a handler returned. Whatever goes wrong here is
+// told in the result itself.
+func (c *call) result(ctx context.Context, out protocol.ToolOutput, err error) protocol.ToolResultParams {
+	r := protocol.ToolResultParams{
+		SessionID:  c.params.SessionID,
+		ToolCallID: c.params.ToolCallID,
+		IsError:    out.IsError,
+		Content:    out.Content,
+		Artifacts:  out.Artifacts,
+		Mutations:  out.Mutations,
+		DurationMS: time.Since(c.started).Milliseconds(),
+	}
+	if out.Structured != nil {
+		raw, jsonErr := json.Marshal(out.Structured)
+		switch {
+		case jsonErr != nil:
+			err = firstError(err, fmt.Errorf("the tool's structured output cannot be sent: %w", jsonErr))
+		case len(raw) == 0 || raw[0] != '{':
+			err = firstError(err, fmt.Errorf("the tool's structured output is not an object"))
+		default:
+			r.Structured = raw
+		}
+	}
+	var e *protocol.Error
+	r.Outcome, e = outcome(ctx, err)
+	if e != nil {
+		r.IsError = true
+		r.Error = toolError(e)
+		text := e.Message
+		if e.Data.Detail != "" {
+			text += "\n" + e.Data.Detail
+		}
+		r.Content = append(r.Content[:len(r.Content):len(r.Content)], protocol.Content{Type: protocol.ContentText, Text: text})
+	}
+	for i := range r.Content {
+		r.Content[i].Text = cleanText(r.Content[i].Text)
+	}
+	if r.Content == nil {
+		r.Content = []protocol.Content{}
+	}
+	c.fit(&r)
+	return r
+}
+
+func firstError(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// cleanText makes text that every store takes: valid UTF-8 without U+0000.
+func cleanText(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	if strings.IndexByte(s, 0) >= 0 {
+		s = strings.ReplaceAll(s, "\x00", "\u2400") // its picture: seen, and harmless
+	}
+	return s
+}
+
+// fit makes the result small enough to be sent before it is recorded: long text is
+// cut to its head and tail and spilled to a file, and what cannot be cut is left out
+// and said.
+func (c *call) fit(r *protocol.ToolResultParams) {
+	inline := c.s.e.opts.InlineResultBytes
+	text := 0
+	for i := range r.Content {
+		text += len(r.Content[i].Text)
+	}
+	// A tool that cuts its own output adds a line about it; that is not cut again.
+	if text > inline+inline/8 {
+		c.spill(r, inline)
+	}
+	limit := c.s.e.frameLimit() - frameMargin
+	if size(r) <= limit {
+		return
+	}
+	if len(r.Structured) > 0 {
+		r.Structured = nil
+		r.Content = append(r.Content, protocol.Content{Type: protocol.ContentText,
+			Text: "(the structured form of this result was too large to be sent)"})
+	}
+	for i := range r.Content {
+		if n := len(r.Content[i].Data); n > 0 && size(r) > limit {
+			r.Content[i] = protocol.Content{Type: protocol.ContentText,
+				Text: fmt.Sprintf("(%s of %d bytes was too large to be sent)", r.Content[i].Type, n)}
+		}
+	}
+	if size(r) > limit {
+		*r = c.s.e.tooLarge(*r)
+		r.Mutations = nil
+	}
+}
+
+// size is at least what the result is on the wire.
+func size(r *protocol.ToolResultParams) int {
+	n := len(r.Structured) + 200*(len(r.Artifacts)+len(r.Mutations))
+	for i := range r.Content {
+		n += wireLen(r.Content[i].Text) + (len(r.Content[i].Data)+2)/3*4 + 200
+	}
+	for _, m := range r.Mutations {
+		n += wireLen(m.Path) + wireLen(m.From)
+	}
+	return n
+}
+
+// wireLen is the length of a string as JSON.
+func wireLen(s string) int {
+	n := len(s) + 2
+	for i := 0; i < len(s); i++ {
+		switch b := s[i]; {
+		case b == '"' || b == '\\' || b == '\n' || b == '\t' || b == '\r':
+			n++
+		case b < 0x20:
+			n += 5
+		case b == 0xE2: // U+2028 and U+2029 are escaped
+			n += 3
+		}
+	}
+	return n
+}
+
+// spill writes the whole text to a file and cuts it to head and tail. The end always
+// survives.
+func (c *call) spill(r *protocol.ToolResultParams, inline int) {
+	f, display, err := c.caps.Spill()
+	where := "it is in " + display
+	if err != nil {
+		c.s.log.Warn("result could not be spilled", zap.String("call", c.params.ToolCallID), zap.Error(err))
+		where = "it could not be kept: " + err.Error()
+	} else if _, err := f.Seek(0, io.SeekEnd); err != nil {
+		where = "it could not be kept: " + err.Error()
+	}
+	var whole []string
+	for i := range r.Content {
+		if r.Content[i].Text != "" {
+			whole = append(whole, r.Content[i].Text)
+		}
+	}
+	text := strings.Join(whole, "\n")
+	if err == nil {
+		if _, err := io.WriteString(f, text); err != nil {
+			where = "it could not be kept: " + err.Error()
+		}
+	}
+	cut := protocol.Content{Type: protocol.ContentText, Text: headTail(text, inline, where)}
+	content := []protocol.Content{cut}
+	for _, b := range r.Content {
+		if b.Text == "" {
+			content = append(content, b)
+		}
+	}
+	r.Content = content
+}
+
+// headTail keeps both ends of a text within limit bytes, cut between characters.
+func headTail(text string, limit int, where string) string {
+	head, tail := limit/2, len(text)-limit/2
+	for head > 0 && !utf8.RuneStart(text[head]) {
+		head--
+	}
+	for tail < len(text) && !utf8.RuneStart(text[tail]) {
+		tail++
+	}
+	return fmt.Sprintf("%s\n[… %d bytes of %d are missing here; %s …]\n%s", text[:head], tail-head, len(text), where, text[tail:])
+}
+
+// frameLimit is the largest frame the brain takes.
+func (e *Executor) frameLimit() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.maxFrame
+}

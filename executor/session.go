@@ -1,0 +1,371 @@
+package executor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/rpc"
+)
+
+// Phases of a session.
+const (
+	phasePreparing = "preparing"
+	phaseActive    = "active"
+	phaseEnding    = "ending"
+)
+
+// session is one assignment. It outlives connections; end ends it.
+type session struct {
+	e      *Executor
+	assign protocol.SessionAssignParams
+	caps   *capabilities.Session
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	log    *zap.Logger
+	report statusReporter
+	before *session      // the assignment this one takes over from
+	gone   chan struct{} // closed when everything of it has ended
+
+	mu      sync.Mutex
+	phase   string
+	started bool // the capabilities' hooks were called
+	running map[string]*call
+	calls   sync.WaitGroup // those without a result
+}
+
+// sessionAssign takes a session, or the same one again (spec section 5). It answers
+// when the session is recorded; the preparation goes on behind the answer.
+func (e *Executor) sessionAssign(_ context.Context, p protocol.SessionAssignParams) (protocol.SessionAssignResult, error) {
+	taken := protocol.SessionAssignResult{Accepted: true, SessionID: p.SessionID}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	held := e.sessions[p.SessionID]
+	again, err := e.checkFencing(held, p)
+	switch {
+	case err != nil:
+		return protocol.SessionAssignResult{}, err
+	case again:
+		return taken, nil
+	case e.draining:
+		return protocol.SessionAssignResult{}, errDraining()
+	case held == nil && len(e.sessions) >= e.opts.MaxSessions:
+		return protocol.SessionAssignResult{}, protocol.Errorf(protocol.CodeExecutorBusy, "%d sessions are assigned, which is the limit", len(e.sessions))
+	}
+	s, err := e.newSession(p)
+	if err != nil {
+		return protocol.SessionAssignResult{}, err
+	}
+	s.before = held
+	e.sessions[p.SessionID] = s
+	e.fences.set(p.SessionID, p.Lease.FencingToken)
+	e.work.Go(s.prepare)
+	return taken, nil
+}
+
+// checkFencing says whether the assignment is the one already held. e.mu is held.
+func (e *Executor) checkFencing(held *session, p protocol.SessionAssignParams) (again bool, err error) {
+	token, ended := e.fences.get(p.SessionID)
+	if held != nil {
+		token = held.assign.Lease.FencingToken
+	}
+	switch got := p.Lease.FencingToken; {
+	case held == nil && !ended:
+		return false, nil
+	case got < token:
+		return false, protocol.Errorf(protocol.CodeConflict, "lease.fencing_token: %d is lower than %d, the one already seen for this session", got, token)
+	case got > token:
+		return false, nil
+	case held == nil:
+		return false, protocol.Errorf(protocol.CodeConflict, "the session has ended; assign it again with a fencing_token above %d", token)
+	case held.assign.WorkID != p.WorkID:
+		return false, protocol.Errorf(protocol.CodeConflict, "work_id: the session is held for work %q with the same fencing_token", held.assign.WorkID)
+	}
+	return true, nil
+}
+
+func (e *Executor) newSession(p protocol.SessionAssignParams) (*session, error) {
+	dir, err := e.sessionDir(p.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	workspace, err := capabilities.OpenWorkspace(dir, e.opts.Workspace.Roots)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{e: e, assign: p, phase: phasePreparing, gone: make(chan struct{}), running: map[string]*call{},
+		log: e.log.With(zap.String("session", p.SessionID))}
+	s.report.s = s
+	s.ctx, s.cancel = context.WithCancelCause(e.life)
+	s.caps = capabilities.NewSession(s.ctx, capabilities.SessionConfig{
+		Assign: p, Workspace: workspace, Peer: peer{e}, Logger: e.opts.Logger,
+	})
+	return s, nil
+}
+
+var plainID = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
+
+// sessionDir is where a session works.
+func (e *Executor) sessionDir(id string) (string, error) {
+	dir := e.opts.Workspace.Roots[0].Path
+	if !e.opts.Workspace.PerSession {
+		return dir, nil
+	}
+	if !plainID.MatchString(id) { // any string can be an id, but not every one is a name
+		sum := sha256.Sum256([]byte(id))
+		id = hex.EncodeToString(sum[:16])
+	}
+	dir = filepath.Join(dir, id)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", protocol.Errorf(protocol.CodeResourceUnavailable, "session workspace: %v", err).WithReason(protocol.ReasonWorkspaceUnavailable)
+	}
+	return dir, nil
+}
+
+// prepare brings the session up and tells the brain that it is ready.
+func (s *session) prepare() {
+	if s.before != nil {
+		s.before.end(errReplacedWork, "")
+	}
+	s.log.Info("session assigned", zap.String("work", s.assign.WorkID))
+	s.report.set(protocol.StatusStarting, "")
+	ctx, cancel := s.ctx, func() {}
+	if s.assign.DeadlineMS > 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(s.assign.DeadlineMS)*time.Millisecond)
+	}
+	err := s.e.registry.StartSession(ctx, s.caps)
+	cancel()
+	if err != nil {
+		s.log.Warn("session could not be prepared", zap.Error(err))
+		s.report.set(protocol.StatusError, err.Error())
+		s.end(errStopped, protocol.ReasonSessionRejected)
+		return
+	}
+	s.mu.Lock()
+	s.started = true
+	ending := s.phase == phaseEnding
+	s.mu.Unlock()
+	if ending { // end came meanwhile and left the hooks to us
+		s.e.registry.EndSession(s.caps)
+		return
+	}
+	if err := s.sayReady(); err != nil && s.ctx.Err() == nil {
+		s.log.Warn("brain refused the session", zap.Error(err))
+		s.end(errNotHeld, "the brain refused session.ready")
+	}
+}
+
+// sayReady sends session.ready until the brain has acknowledged it. The session is
+// active from the moment the acknowledgement is read: requests behind it on the same
+// connection are taken (spec section 14.1).
+func (s *session) sayReady() error {
+	params := protocol.SessionReadyParams{SessionID: s.assign.SessionID, WorkID: s.assign.WorkID, LeaseToken: s.assign.Lease.Token}
+	retry := newResultRetry()
+	for {
+		c, err := s.e.waitConn(s.ctx)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := c.timeout(s.ctx)
+		answer, err := rpc.CallInOrder(ctx, c.rpc, protocol.SessionReady, params, func(r protocol.AcceptedResult) {
+			if r.Accepted {
+				s.activate()
+			}
+		})
+		cancel()
+		if err == nil && answer.Accepted {
+			return nil
+		}
+		if err == nil {
+			err = protocol.Errorf(protocol.CodeResourceUnavailable, "the brain did not accept session.ready")
+		}
+		var refused *protocol.Error
+		if errors.As(err, &refused) && !refused.Data.Retryable && !errors.Is(err, rpc.ErrClosed) {
+			return err
+		}
+		select {
+		case <-time.After(retry.NextBackOff()):
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
+	}
+}
+
+func (s *session) activate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase == phasePreparing {
+		s.phase = phaseActive
+		s.log.Info("session active")
+		s.report.busy(0)
+	}
+}
+
+// sessionStop ends a session; for one that is not there it has nothing to do.
+func (e *Executor) sessionStop(_ context.Context, p protocol.SessionStopParams) (protocol.SessionStopResult, error) {
+	e.mu.Lock()
+	s := e.sessions[p.SessionID]
+	e.mu.Unlock()
+	if s != nil {
+		reason := p.Reason
+		if reason == "" {
+			reason = "stopped"
+		}
+		s.end(errStopped, reason)
+	}
+	return protocol.SessionStopResult{Stopped: true}, nil
+}
+
+// end cancels the session's calls, waits for their results and for everything the
+// capabilities hold for it. A reason is told to the brain with session.ended. It may
+// be called more than once; each call returns when everything has ended.
+func (s *session) end(cause *protocol.Error, reason string) {
+	s.mu.Lock()
+	if s.phase == phaseEnding {
+		s.mu.Unlock()
+		<-s.gone
+		return
+	}
+	s.phase = phaseEnding
+	started := s.started
+	s.mu.Unlock()
+	defer close(s.gone)
+	s.report.set(protocol.StatusStopping, "")
+	s.cancel(cause)
+	s.calls.Wait()
+	if started {
+		s.e.registry.EndSession(s.caps)
+	}
+	if err := s.caps.Workspace().Close(); err != nil {
+		s.log.Warn("workspace was not closed", zap.Error(err))
+	}
+	s.report.stop()
+	e := s.e
+	e.mu.Lock()
+	if e.sessions[s.assign.SessionID] == s {
+		delete(e.sessions, s.assign.SessionID)
+		for _, old := range e.fences.ended(s.assign.SessionID) {
+			e.box.Forget(old)
+		}
+	}
+	e.mu.Unlock()
+	if reason != "" {
+		e.ended.push(protocol.SessionEndedParams{SessionID: s.assign.SessionID, Reason: reason})
+	}
+	s.log.Info("session ended", zap.String("reason", reason))
+}
+
+// reconcile ends what the brain no longer holds, after a register with resume.
+func (e *Executor) reconcile(before string, r protocol.RegisterResult, resumed []string) {
+	held := map[string]bool{}
+	if r.Sessions != nil {
+		for _, id := range *r.Sessions {
+			held[id] = true
+		}
+	}
+	other := before != "" && r.ExecutorID != before
+	for _, id := range resumed {
+		if !other && (r.Sessions == nil || held[id]) {
+			continue
+		}
+		e.mu.Lock()
+		s := e.sessions[id]
+		e.mu.Unlock()
+		if s != nil {
+			e.log.Warn("session is not held by the brain", zap.String("session", id))
+			e.work.Go(func() { s.end(errNotHeld, "") })
+		}
+	}
+}
+
+// activeSessions are those told to the brain. e.mu is held.
+func (e *Executor) activeSessions() []string {
+	ids := make([]string, 0, len(e.sessions))
+	for id := range e.sessions {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// lookup returns the session when it is active.
+func (e *Executor) lookup(id string) (*session, error) {
+	e.mu.Lock()
+	s := e.sessions[id]
+	e.mu.Unlock()
+	if s == nil {
+		return nil, protocol.Errorf(protocol.CodeSessionNotActive, "session_id: %q is not a session of this executor", clip(id))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch s.phase {
+	case phaseActive:
+		return s, nil
+	case phasePreparing:
+		return nil, protocol.Errorf(protocol.CodeSessionNotActive, "session_id: %q is not ready; wait for session.ready and acknowledge it", clip(id))
+	default:
+		return nil, protocol.Errorf(protocol.CodeSessionNotActive, "session_id: %q has ended", clip(id))
+	}
+}
+
+// clip keeps a peer's string short in a message.
+func clip(s string) string {
+	if len(s) > 100 {
+		return strings.ToValidUTF8(s[:100], "") + "…"
+	}
+	return s
+}
+
+func (s *session) status() SessionStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return SessionStatus{ID: s.assign.SessionID, State: s.phase, Calls: len(s.running)}
+}
+
+// fences remembers the fencing tokens of sessions that have ended, so that an old
+// assignment that comes late is not taken for a new one. It keeps the newest.
+type fences struct {
+	tokens map[string]int64
+	order  []string
+}
+
+// keepFences is how many ended sessions are remembered, with their results.
+const keepFences = 1000
+
+func newFences() fences { return fences{tokens: map[string]int64{}} }
+
+func (f *fences) get(id string) (int64, bool) {
+	t, ok := f.tokens[id]
+	return t, ok
+}
+
+func (f *fences) set(id string, token int64) { f.tokens[id] = token }
+
+// ended records the end of a session and returns those that are forgotten for it.
+func (f *fences) ended(id string) (forgotten []string) {
+	f.order = append(f.order, id)
+	for len(f.order) > keepFences {
+		old := f.order[0]
+		f.order = f.order[1:]
+		delete(f.tokens, old)
+		forgotten = append(forgotten, old)
+	}
+	return forgotten
+}
+
+func errDraining() *protocol.Error {
+	return protocol.Errorf(protocol.CodeExecutorBusy, "the executor is draining and takes no new work").WithReason(protocol.ReasonDraining)
+}
+
+var errNoConnection = fmt.Errorf("no connection to the brain")

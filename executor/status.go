@@ -1,0 +1,85 @@
+package executor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/agent-executor/executor/protocol"
+)
+
+// statusEvery is the shortest time between two changes of running and idle, so that
+// short calls do not double the traffic.
+const statusEvery = 250 * time.Millisecond
+
+// statusReporter sends session.status as it changes. What changes back at once is
+// not told.
+type statusReporter struct {
+	s *session
+
+	mu    sync.Mutex
+	told  string
+	calls int
+	timer *time.Timer
+	ended bool
+}
+
+// set tells a status now.
+func (r *statusReporter) set(status, detail string) {
+	r.mu.Lock()
+	r.told = status
+	r.mu.Unlock()
+	r.s.e.notify(protocol.SessionStatus.Spec, protocol.SessionStatusParams{
+		SessionID: r.s.assign.SessionID, Status: status, Detail: detail})
+}
+
+// busy counts calls that begin (1) or end (-1).
+func (r *statusReporter) busy(change int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls += change
+	if r.timer == nil && !r.ended && r.told != r.current() {
+		r.timer = time.AfterFunc(statusEvery, r.tell)
+	}
+}
+
+func (r *statusReporter) current() string {
+	if r.calls > 0 {
+		return protocol.StatusRunning
+	}
+	return protocol.StatusIdle
+}
+
+func (r *statusReporter) tell() {
+	r.mu.Lock()
+	r.timer = nil
+	status := r.current()
+	skip := r.ended || status == r.told || r.told == protocol.StatusStopping
+	r.mu.Unlock()
+	if !skip {
+		r.set(status, "")
+	}
+}
+
+func (r *statusReporter) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	if r.timer != nil {
+		r.timer.Stop()
+		r.timer = nil
+	}
+}
+
+// notify sends a notification if there is a connection just now.
+func (e *Executor) notify(spec protocol.Spec, params any) {
+	e.mu.Lock()
+	c := e.conn
+	e.mu.Unlock()
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.rpc.Context(), time.Second)
+	defer cancel()
+	_ = c.rpc.NotifyRaw(ctx, spec, params) // best effort
+}
