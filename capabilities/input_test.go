@@ -327,3 +327,26 @@ func BenchmarkPrepare(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCall is all that a call of a tool that does nothing costs here.
+func BenchmarkCall(b *testing.B) {
+	r := NewRegistry(nil)
+	require.NoError(b, r.Install(Func("nothing", "d", func(context.Context, *Call, struct{}) (protocol.ToolOutput, error) {
+		return protocol.ToolOutput{}, nil
+	})))
+	s := NewSession(b.Context(), SessionConfig{})
+	input := json.RawMessage(`{}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		tool, _ := r.Tool("nothing")
+		run, err := tool.Prepare(input)
+		if err != nil {
+			b.Fatal(err)
+		}
+		call := NewCall(CallConfig{Session: s, ID: "id", Tool: tool, Input: input})
+		if _, err := run(b.Context(), call); err != nil {
+			b.Fatal(err)
+		}
+		_ = call.Close()
+	}
+}

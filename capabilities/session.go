@@ -14,6 +14,8 @@ import (
 // bounded by its context.
 type Peer interface {
 	// Notify sends a notification or fails at once when there is no connection.
+	// params is a pointer, which may be a protocol.Blob; it is not used after Notify
+	// has returned.
 	Notify(ctx context.Context, method string, params any) error
 	// Call sends a request and decodes the answer into result, a pointer. It waits
 	// through a lost connection as long as ctx allows; a refusal of the other end is
