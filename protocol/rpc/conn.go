@@ -67,10 +67,11 @@ type Options struct {
 // may be used concurrently. It owns its Frames and ends with them: by Close, by
 // the peer, or by an error.
 type Conn struct {
-	frames Frames
-	mux    *Mux
-	opts   Options
-	w      writer
+	frames  Frames
+	mux     *Mux
+	opts    Options
+	w       writer
+	workers workers
 
 	ctx    context.Context // ends with the connection; the base of every handler's
 	cancel context.CancelFunc
@@ -109,6 +110,7 @@ func NewConn(f Frames, mux *Mux, opts *Options) *Conn {
 	c.maxSend.Store(int64(c.opts.MaxSendBytes))
 	c.ctx, c.cancel = context.WithCancel(context.WithValue(context.Background(), connKey{}, c))
 	c.w.init(c)
+	c.workers.c = c
 	return c
 }
 
@@ -226,6 +228,7 @@ func (c *Conn) setErr(err error) {
 // release frees everybody who waits for the peer.
 func (c *Conn) release() {
 	c.cancel()
+	c.workers.end()
 	c.mu.Lock()
 	calls := c.pending
 	c.pending = nil

@@ -80,11 +80,7 @@ func (c *Conn) dispatch(f buffer) {
 // accept starts a job, or queues it behind those of its lane.
 func (c *Conn) accept(j job) {
 	if !j.entry.laned {
-		c.work.Add(1)
-		go func() {
-			defer c.work.Done()
-			c.handle(&j)
-		}()
+		c.workers.do(task{job: j})
 		return
 	}
 	name, err := c.prepare(&j)
@@ -96,11 +92,7 @@ func (c *Conn) accept(j job) {
 	case j.entry.spec.Notify:
 		name = "notification/" + j.entry.spec.Name
 	case name == "": // this one may run beside all others
-		c.work.Add(1)
-		go func() {
-			defer c.work.Done()
-			c.handle(&j)
-		}()
+		c.workers.do(task{job: j})
 		return
 	}
 	c.mu.Lock()
@@ -117,12 +109,7 @@ func (c *Conn) accept(j job) {
 	l := &lane{}
 	c.lanes[name] = l
 	c.mu.Unlock()
-	c.work.Add(1)
-	go func() {
-		defer c.work.Done()
-		c.handle(&j)
-		c.runLane(name, l)
-	}()
+	c.workers.do(task{job: j, name: name, lane: l})
 }
 
 func (c *Conn) runLane(name string, l *lane) {
