@@ -1,0 +1,83 @@
+// Package files is the capability that reads and changes files in a session's
+// workspace. It is registered with the executor in one line:
+//
+//	ex.Register(files.New(files.Options{Roots: roots}))
+//
+// One verb has one file: read.go, write.go. They share open.go (how a path
+// becomes an open file without leaving the roots), seen.go (what the session has
+// read, for the stale-write rule), locks.go (one lock per real file), text.go and
+// lines.go (bytes to text, and a window of lines in bounded memory).
+//
+// The stale-write rule: a file that is there may be overwritten when this session
+// has read or written it and its content is still the one seen then, by SHA-256.
+// Checking and writing happen under one lock per real file, which holds for all
+// sessions of the executor.
+package files
+
+import (
+	"context"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/protocol"
+)
+
+// Options: zero fields are the defaults.
+type Options struct {
+	// Roots is what is advertised. What a session may touch is its own workspace.
+	Roots []capabilities.Root
+
+	MaxLines      int   // lines that read shows when the call does not say; 0 = 2,000
+	MaxLineChars  int   // characters of a line that read shows; 0 = 2,000
+	MaxTextBytes  int   // bytes of read's text; 0 = protocol.DefaultInlineResult
+	MaxFullBytes  int   // bytes of read's text when the call asks for all; 0 = 256 KiB
+	MaxImageBytes int64 // bytes of an image that is shown; 0 = 5 MiB
+}
+
+// Files is the capability. It serves all sessions at once and starts no
+// goroutine; there is nothing to close.
+type Files struct {
+	opts  Options
+	locks locks
+}
+
+// New makes the capability.
+func New(o Options) *Files {
+	if o.MaxLines <= 0 {
+		o.MaxLines = 2000
+	}
+	if o.MaxLineChars <= 0 {
+		o.MaxLineChars = 2000
+	}
+	if o.MaxTextBytes <= 0 {
+		o.MaxTextBytes = protocol.DefaultInlineResult
+	}
+	if o.MaxFullBytes <= 0 {
+		o.MaxFullBytes = 256 << 10
+	}
+	if o.MaxImageBytes <= 0 {
+		o.MaxImageBytes = 5 << 20
+	}
+	return &Files{opts: o}
+}
+
+// Name is the key under which the capability is advertised.
+func (f *Files) Name() string { return protocol.CapabilityFiles }
+
+// Install registers the tools.
+func (f *Files) Install(r *capabilities.Registrar) error {
+	details := protocol.FilesDetails{Enabled: true, ReadRoots: []string{}, WriteRoots: []string{}}
+	for _, root := range f.opts.Roots {
+		details.ReadRoots = append(details.ReadRoots, root.Path)
+		if !root.ReadOnly {
+			details.WriteRoots = append(details.WriteRoots, root.Path)
+		}
+	}
+	r.Advertise(details)
+	r.OnSessionStart(func(_ context.Context, s *capabilities.Session) error {
+		s.SetValue(seenKey{}, &seen{})
+		return nil
+	})
+	f.addRead(r)
+	f.addWrite(r)
+	return nil
+}

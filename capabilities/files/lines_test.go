@@ -1,0 +1,84 @@
+package files
+
+import (
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// The scanner finds what splitting the whole text finds, in pieces of any size.
+func TestScanAgainstSplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"\n", "\n", "a", "é", "─", "😀", "bcd", "\r\n", "\x00", "\xff"})).Draw(t, "text"), "")
+		w := window{
+			first: rapid.Int64Range(1, 12).Draw(t, "first"),
+			limit: rapid.Int64Range(1, 12).Draw(t, "limit"),
+			chars: rapid.IntRange(0, 6).Draw(t, "chars"),
+			bytes: rapid.IntRange(16, 80).Draw(t, "bytes"),
+		}
+		var r io.Reader = strings.NewReader(text)
+		switch rapid.IntRange(0, 2).Draw(t, "reader") {
+		case 0:
+			r = iotest.OneByteReader(r)
+		case 1:
+			r = iotest.DataErrReader(r)
+		}
+		got, err := scan(r, w)
+		require.NoError(t, err)
+
+		all := strings.SplitAfter(text, "\n")
+		if all[len(all)-1] == "" {
+			all = all[:len(all)-1]
+		}
+		assert.EqualValues(t, len(all), got.total)
+		assert.EqualValues(t, strings.Count(text, "\x00"), got.nuls)
+		assert.Equal(t, text != "" && !strings.HasSuffix(text, "\n"), got.unending)
+		used := 0
+		for i, l := range got.shown {
+			whole := all[int(w.first)-1+i]
+			line := strings.TrimSuffix(whole, "\n")
+			assert.True(t, strings.HasPrefix(line, string(l.text)))
+			assert.Equal(t, len(l.text) < len(line), l.cut())
+			assert.Equal(t, line != whole, l.ended)
+			if w.chars > 0 {
+				assert.LessOrEqual(t, utf8.RuneCount(l.text), w.chars)
+			}
+			if utf8.ValidString(line) {
+				assert.True(t, utf8.Valid(l.text), "cut in a character")
+				assert.EqualValues(t, utf8.RuneCountInString(line), l.chars)
+				if w.chars > 0 && l.cut() && i > 0 {
+					assert.Equal(t, w.chars, utf8.RuneCount(l.text))
+				}
+			}
+			used += len(l.text) + numberWidth
+		}
+		assert.LessOrEqual(t, used, w.bytes)
+		wanted := min(max(int64(len(all))-w.first+1, 0), w.limit)
+		if !got.full {
+			assert.EqualValues(t, wanted, len(got.shown))
+		} else {
+			assert.Less(t, int64(len(got.shown)), wanted)
+			assert.NotEmpty(t, got.shown, "there is always progress")
+		}
+	})
+}
+
+func TestScanPassesErrorsOn(t *testing.T) {
+	_, err := scan(iotest.ErrReader(io.ErrUnexpectedEOF), window{first: 1, limit: math.MaxInt64 / 2, bytes: 100})
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		assert.Equal(t, want, count(n))
+	}
+	assert.Equal(t, "1 line", plural(1, "line"))
+	assert.Equal(t, "2,000 lines", plural(2000, "line"))
+}
