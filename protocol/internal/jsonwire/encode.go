@@ -87,7 +87,7 @@ func appendObject(dst []byte, p *plan, v reflect.Value, depth int) ([]byte, erro
 	for i := range p.fields {
 		f := &p.fields[i]
 		member := v.Field(f.index)
-		if f.omitEmpty && isEmpty(member) {
+		if f.omitEmpty && isEmpty(f.plan, member) {
 			continue
 		}
 		if f.omitZero {
@@ -109,10 +109,12 @@ func appendObject(dst []byte, p *plan, v reflect.Value, depth int) ([]byte, erro
 }
 
 // isEmpty is what omitempty asks.
-func isEmpty(v reflect.Value) bool {
-	switch v.Kind() {
+func isEmpty(p *plan, v reflect.Value) bool {
+	switch p.typ.Kind() {
 	case reflect.String, reflect.Slice, reflect.Map, reflect.Array:
 		return v.Len() == 0
+	case reflect.Pointer:
+		return v.IsNil()
 	case reflect.Struct, reflect.Chan, reflect.Func, reflect.UnsafePointer, reflect.Complex64, reflect.Complex128:
 		return false
 	}

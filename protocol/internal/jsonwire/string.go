@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -12,80 +13,80 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
+// slack is how far behind its end a string may be copied, eight bytes at a time.
+const slack = 8
+
 // appendString writes s as a JSON string, byte for byte as encoding/json does
 // when it does not escape HTML.
 func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	wellFormed := false // the rest of s is known to be valid UTF-8
-	start := 0
-	for i := 0; ; {
-		if i = cleanRun(s, i, wellFormed); i >= len(s) {
-			dst = append(dst, s[start:]...)
+	b := unsafe.Slice(unsafe.StringData(s), len(s)) // only read; encoding/binary takes no string
+	dst = append(slices.Grow(dst, len(b)+2+slack), '"')
+	wellFormed := false // the rest of b is known to be valid UTF-8
+	for {
+		var n int
+		dst, n = appendClean(dst, b, wellFormed)
+		if b = b[n:]; len(b) == 0 {
 			return append(dst, '"')
 		}
-		c := s[i]
-		if c >= utf8.RuneSelf && !wellFormed && utf8.ValidString(s[i:]) {
-			wellFormed = true
-			continue
-		}
-		size := 1
-		var escape string
-		switch {
-		case c >= utf8.RuneSelf:
-			var r rune
-			if r, size = utf8.DecodeRuneInString(s[i:]); r == utf8.RuneError && size == 1 {
-				escape = `\ufffd`
-			} else if r == '\u2028' {
-				escape = `\u2028` // these two would end a line of JavaScript
-			} else if r == '\u2029' {
-				escape = `\u2029`
+		switch c := b[0]; {
+		case c < utf8.RuneSelf:
+			if e := escapes[c]; e != 0 {
+				dst = append(dst, '\\', e)
 			} else {
-				i += size
-				continue
+				dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 			}
+			b = b[1:]
+		case !wellFormed && utf8.Valid(b):
+			wellFormed = true
 		default:
-			escape = escapes[c]
+			r, size := utf8.DecodeRune(b)
+			switch {
+			case r == utf8.RuneError && size == 1:
+				dst = append(dst, `\ufffd`...)
+			case r == '\u2028', r == '\u2029': // they end a line of JavaScript
+				dst = append(dst, '\\', 'u', '2', '0', '2', hexDigits[r&15])
+			default:
+				dst = append(dst, b[:size]...)
+			}
+			b = b[size:]
 		}
-		dst = append(dst, s[start:i]...)
-		dst = append(dst, escape...)
-		i += size
-		start = i
+		if cap(dst)-len(dst) < len(b)+1+slack { // escapes have used it up
+			dst = slices.Grow(dst, len(b)+1+slack)
+		}
 	}
 }
 
-// escapes of the ASCII bytes that need one.
-var escapes = func() (t [utf8.RuneSelf]string) {
-	for c := range byte(0x20) {
-		t[c] = `\u00` + hexDigits[c>>4:c>>4+1] + hexDigits[c&15:c&15+1]
-	}
-	t['"'], t['\\'] = `\"`, `\\`
-	t['\b'], t['\f'], t['\n'], t['\r'], t['\t'] = `\b`, `\f`, `\n`, `\r`, `\t`
-	return t
-}()
+// escapes are the letters of the short escapes.
+var escapes = [utf8.RuneSelf]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 
-// cleanRun returns the index of the first byte from s[i] on that may not be
-// copied as it is: a quote, a backslash, a control byte, or one beyond ASCII. In
-// well-formed text only E2 counts of the last, with which U+2028 begins.
-func cleanRun(s string, i int, wellFormed bool) int {
+// appendClean copies the beginning of b up to the first byte that may not be
+// copied as it is, n: a quote, a backslash, a control byte, or one beyond ASCII.
+// In well-formed text only E2 counts of the last, with which U+2028 begins. dst
+// has room for all of b and slack.
+func appendClean(dst, b []byte, wellFormed bool) (out []byte, n int) {
 	beyond := uint64(highs)
 	if wellFormed {
 		beyond = 0
 	}
-	b := unsafe.Slice(unsafe.StringData(s), len(s)) // only read; encoding/binary takes no string
-	for ; i+8 <= len(b); i += 8 {
-		w := binary.LittleEndian.Uint64(b[i:])
+	free := dst[len(dst) : len(dst)+len(b)+slack]
+	for ; n+8 <= len(b); n += 8 {
+		w := binary.LittleEndian.Uint64(b[n:])
+		binary.LittleEndian.PutUint64(free[n:], w)
 		quote, slash, e2 := w^ones*'"', w^ones*'\\', w^ones*0xE2
 		stop := ((quote-ones)&^quote|(slash-ones)&^slash|(w-ones*0x20)&^w|(e2-ones)&^e2)&highs | w&beyond
 		if stop != 0 {
-			return i + bits.TrailingZeros64(stop)/8
+			n += bits.TrailingZeros64(stop) / 8
+			return dst[:len(dst)+n], n
 		}
 	}
-	for ; i < len(b); i++ {
-		if c := b[i]; c < 0x20 || c == '"' || c == '\\' || c == 0xE2 || c >= utf8.RuneSelf && !wellFormed {
-			return i
+	for ; n < len(b); n++ {
+		c := b[n]
+		if c < 0x20 || c == '"' || c == '\\' || c == 0xE2 || c >= utf8.RuneSelf && !wellFormed {
+			break
 		}
+		free[n] = c
 	}
-	return i
+	return dst[:len(dst)+n], n
 }
 
 // stringEnd returns the index after the valid string whose opening quote is
@@ -119,11 +120,11 @@ func unquote(raw []byte, plain bool) string {
 	if plain || bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
 		return string(raw)
 	}
-	var small [64]byte
-	if len(raw) <= len(small) {
+	var small [64 + slack]byte
+	if len(raw) <= len(small)-slack {
 		return string(appendUnquoted(small[:0], raw))
 	}
-	b := appendUnquoted(make([]byte, 0, len(raw)), raw)
+	b := appendUnquoted(make([]byte, 0, len(raw)+slack), raw)
 	s := unsafe.String(unsafe.SliceData(b), len(b)) // nobody else has b
 	if len(b) < cap(b)/2 {
 		return strings.Clone(s) // mostly escapes: do not keep twice its size
@@ -134,14 +135,31 @@ func unquote(raw []byte, plain bool) string {
 // appendUnquoted writes what raw stands for. As in encoding/json, each byte that
 // is not UTF-8 and each half of a surrogate pair becomes U+FFFD.
 func appendUnquoted(dst, raw []byte) []byte {
-	for {
-		n := bytes.IndexByte(raw, '\\')
-		if n < 0 {
-			return appendWellFormed(dst, raw)
+	if !utf8.Valid(raw) {
+		raw = wellFormed(raw)
+	}
+	dst = slices.Grow(dst, len(raw)+slack) // nothing is longer than its escape
+	free := dst[len(dst) : len(dst)+len(raw)+slack]
+	n, i := 0, 0
+	for i < len(raw) {
+		if i+8 <= len(raw) {
+			w := binary.LittleEndian.Uint64(raw[i:])
+			binary.LittleEndian.PutUint64(free[n:], w)
+			slash := w ^ ones*'\\'
+			stop := (slash - ones) &^ slash & highs
+			if stop == 0 {
+				n, i = n+8, i+8
+				continue
+			}
+			k := bits.TrailingZeros64(stop) / 8
+			n, i = n+k, i+k
+		} else if raw[i] != '\\' {
+			free[n] = raw[i]
+			n, i = n+1, i+1
+			continue
 		}
-		dst = appendWellFormed(dst, raw[:n])
-		c := raw[n+1]
-		raw = raw[n+2:]
+		c := raw[i+1]
+		i += 2
 		switch c {
 		case 'b':
 			c = '\b'
@@ -154,34 +172,35 @@ func appendUnquoted(dst, raw []byte) []byte {
 		case 't':
 			c = '\t'
 		case 'u':
-			r := hex4(raw)
-			raw = raw[4:]
+			r := hex4(raw[i:])
+			i += 4
 			if utf16.IsSurrogate(r) {
 				low := rune(-1)
-				if len(raw) >= 6 && raw[0] == '\\' && raw[1] == 'u' {
-					low = hex4(raw[2:])
+				if i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
+					low = hex4(raw[i+2:])
 				}
 				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
-					raw = raw[6:]
+					i += 6
 				}
 			}
-			dst = utf8.AppendRune(dst, r)
+			n += utf8.EncodeRune(free[n:], r)
 			continue
 		}
-		dst = append(dst, c)
+		free[n] = c
+		n++
 	}
+	return dst[:len(dst)+n]
 }
 
-func appendWellFormed(dst, b []byte) []byte {
-	if utf8.Valid(b) {
-		return append(dst, b...)
-	}
+// wellFormed returns b with U+FFFD for each byte that is not UTF-8.
+func wellFormed(b []byte) []byte {
+	out := make([]byte, 0, len(b)+len(b)/2)
 	for len(b) > 0 {
 		r, size := utf8.DecodeRune(b)
-		dst = utf8.AppendRune(dst, r)
+		out = utf8.AppendRune(out, r)
 		b = b[size:]
 	}
-	return dst
+	return out
 }
 
 // hex4 reads the four hexadecimal digits of a \u escape.
