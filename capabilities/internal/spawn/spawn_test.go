@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,6 +92,11 @@ func script(t *testing.T, g *Group, text string) child {
 }
 
 func testEnv() []string { return Environment(nil, Policy{}, nil) }
+
+var counter atomic.Int64
+
+// unique is a number of seconds that no other sleep of this run has.
+func unique() string { return strconv.Itoa(70_000 + int(counter.Add(1))) }
 
 // alive says whether a process whose command line contains the text is there.
 func alive(text string) bool {
@@ -206,11 +212,12 @@ func TestTerminateEndsTheWholeTree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text = strings.ReplaceAll(text, "7001", strconv.Itoa(700100+len(name)))
+			number := unique()
+			text = strings.ReplaceAll(text, "7001", number)
 			c := script(t, newGroup(t), text)
 			c.out.until(t, "ready")
 			assert.Empty(t, c.Terminate(300*time.Millisecond))
-			assert.False(t, alive("sleep "+strconv.Itoa(700100+len(name))))
+			assert.False(t, alive("sleep "+number))
 			<-c.Done()
 			assert.NotZero(t, c.Wait().Code)
 		})

@@ -173,10 +173,43 @@ func (t *tree) members() []Member {
 	return list
 }
 
-func (t *tree) interrupt() {
-	for _, r := range t.scan() {
-		_ = r.signal(unix.SIGINT)
+func (t *tree) interrupt() { t.tell(unix.SIGINT) }
+
+// tell sends signals to every member once. The child's process group gets them in one call, so that
+// nothing it is just forking is missed: a shell takes a SIGINT for its own only when what it waits for
+// died of it too. The others get them one by one, found by two looks since they fork as well.
+func (t *tree) tell(signals ...unix.Signal) {
+	told := map[int]uint64{}
+	groups := t.groups()
+	for group := range groups {
+		for _, sig := range signals {
+			_ = unix.Kill(-group, sig)
+		}
 	}
+	for range 2 {
+		for _, r := range t.scan() {
+			if told[r.pid] == r.start || groups[r.pgid] {
+				continue
+			}
+			told[r.pid] = r.start
+			for _, sig := range signals {
+				_ = r.signal(sig)
+			}
+		}
+	}
+}
+
+// groups are the process groups that can be named by number: those whose leader, our child, is there.
+func (t *tree) groups() map[int]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	groups := map[int]bool{}
+	for _, root := range t.roots {
+		if r, ok := rowOf(root.pid); ok && !root.reaped && r.start == root.start && r.pgid == root.pid {
+			groups[root.pid] = true
+		}
+	}
+	return groups
 }
 
 // terminate ends every member and returns those that would not go.
@@ -192,16 +225,7 @@ func terminate(t *tree, grace time.Duration) []Survivor {
 // ask sends SIGTERM and says whether all members have gone within the grace. Processes started after it
 // are left alone until the grace is over: they may be cleaning up.
 func (t *tree) ask(grace time.Duration) bool {
-	asked := map[int]uint64{}
-	for range 2 { // the second look is for what was being forked during the first
-		for _, r := range t.scan() {
-			if asked[r.pid] != r.start {
-				asked[r.pid] = r.start
-				_ = r.signal(unix.SIGTERM)
-				_ = r.signal(unix.SIGCONT) // a stopped process takes no signal
-			}
-		}
-	}
+	t.tell(unix.SIGTERM, unix.SIGCONT) // the second since a stopped process takes no signal
 	return poll(grace, func() bool { return len(t.scan()) == 0 })
 }
 
