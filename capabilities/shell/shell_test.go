@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,6 +193,8 @@ func TestBackground(t *testing.T) {
 	}
 }
 
+var counter atomic.Int64 // makes the sleeps of parallel tests different ones
+
 // Cases 5, 7, 8, 18, 23, X6: a timeout ends everything, is told as one, and keeps what was printed.
 func TestTimeout(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -210,7 +213,7 @@ func TestTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, Options{Grace: 300 * time.Millisecond})
-			number := strconv.Itoa(820100 + len(name))
+			number := strconv.Itoa(82_000 + int(counter.Add(1)))
 			started := time.Now()
 			r := b.limited(strings.ReplaceAll(test.command, "8201", number), 500)
 			assert.Less(t, time.Since(started), 2*time.Second)
