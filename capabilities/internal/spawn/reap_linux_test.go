@@ -1,0 +1,98 @@
+package spawn
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Case 14: orphans that come to the executor are reaped, and no exit status is taken from a waiter.
+func TestReapOrphans(t *testing.T) {
+	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { ReapOrphans(ctx) })
+	defer wg.Wait()
+	defer cancel()
+
+	g := newGroup(t)
+	for range 10 {
+		script(t, g, `(sleep 0.2 & exec sleep 0.3) & disown; true`).Wait()
+	}
+	for range 100 {
+		assert.Equal(t, 7, script(t, g, `exit 7`).Wait().Code)
+	}
+	zombies := func() (n int) {
+		for _, r := range processTable() {
+			if r.dead && r.ppid == os.Getpid() {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Eventually(t, func() bool { return zombies() == 0 }, 10*time.Second, 50*time.Millisecond)
+	assert.Empty(t, g.Close(0), "what has ended is no survivor, reaped or not")
+}
+
+// Case X9: a process of another user is listed as a survivor, and the call ends. It takes root to make
+// one: the test runs itself as nobody, with a setuid program.
+func TestSurvivorOfAnotherUser(t *testing.T) {
+	if dir := os.Getenv("TEST_AS_NOBODY"); dir != "" {
+		g := NewGroup()
+		out := newOutput()
+		p, err := g.Start(Command{Script: dir + `/become --reuid=0 --regid=0 --clear-groups sleep 71999 & echo started; wait`,
+			Env: []string{"PATH=/usr/bin:/bin"}, Dir: dir, Stdout: out.sink})
+		require.NoError(t, err)
+		defer g.Close(0)
+		out.until(t, "started")
+		require.Eventually(t, func() bool { return alive("sleep 71999") }, 10*time.Second, 10*time.Millisecond)
+		started := time.Now()
+		survivors := p.Terminate(300 * time.Millisecond)
+		assert.Less(t, time.Since(started), 2*time.Second)
+		require.Len(t, survivors, 1)
+		assert.Equal(t, "sleep 71999", survivors[0].Command)
+		assert.Equal(t, "not permitted to signal it", survivors[0].Reason)
+		assert.Equal(t, "SIGTERM", p.Wait().Signal)
+		return
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a process that others cannot signal")
+	}
+	become, err := exec.LookPath("setpriv")
+	if err != nil {
+		t.Skip("no setpriv here")
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "spawn") // where nobody may go, and setuid programs work
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	for from, to := range map[string]string{become: "become", "/proc/self/exe": "test"} {
+		program, err := os.ReadFile(from)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, to), program, 0o755))
+	}
+	require.NoError(t, os.Chmod(filepath.Join(dir, "become"), os.ModeSetuid|0o755))
+	cmd := exec.Command(filepath.Join(dir, "test"), "-test.run=^TestSurvivorOfAnotherUser$", "-test.v")
+	cmd.Dir = dir
+	cmd.Env = []string{"TEST_AS_NOBODY=" + dir, "PATH=/usr/bin:/bin", "TMPDIR=/tmp"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	text, err := cmd.CombinedOutput()
+	for _, r := range processTable() {
+		if commandOf(r.pid) == "sleep 71999" {
+			assert.NoError(t, syscall.Kill(r.pid, syscall.SIGKILL), strconv.Itoa(r.pid))
+		}
+	}
+	assert.NoError(t, err, string(text))
+	assert.Contains(t, string(text), "--- PASS")
+}
