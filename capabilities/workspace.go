@@ -31,7 +31,7 @@ type Root struct {
 // result does so through the handle, with Path.OpenParent or Path.OpenDir.
 //
 // A Workspace may be used concurrently. Close ends it; its paths are no good
-// afterwards.
+// afterwards. A nil Workspace is one in which no path is available.
 type Workspace struct {
 	dir   string // real
 	roots []openRoot
@@ -168,6 +168,10 @@ func (w *Workspace) resolveDir(path string) (string, error) {
 }
 
 func (w *Workspace) resolve(path string, follow, write bool) (Path, error) {
+	if w == nil {
+		return Path{}, protocol.Errorf(protocol.CodeResourceUnavailable, "the session has no workspace").
+			WithReason(protocol.ReasonWorkspaceUnavailable)
+	}
 	name := UnquoteName(path)
 	switch {
 	case name == "":

@@ -258,6 +258,13 @@ func TestVanishedRoot(t *testing.T) {
 	assert.Equal(t, protocol.ReasonWorkspaceUnavailable, reason(t, err))
 }
 
+func TestNoWorkspace(t *testing.T) {
+	_, err := (*Workspace)(nil).Resolve("f")
+	assert.Equal(t, protocol.ReasonWorkspaceUnavailable, reason(t, err))
+	_, err = (*Workspace)(nil).ResolveDir("f")
+	assert.Equal(t, protocol.ReasonWorkspaceUnavailable, reason(t, err))
+}
+
 func TestOpenParent(t *testing.T) {
 	base := tree(t, "ws/a/b/f", "ws/ro/f", "outside/b/f")
 	w := open(t, base+"/ws", Root{Path: base + "/ws"}, Root{Path: base + "/ws/ro", ReadOnly: true})

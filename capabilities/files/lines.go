@@ -3,6 +3,7 @@ package files
 import (
 	"bytes"
 	"io"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -11,11 +12,13 @@ type window struct {
 	first int64 // number of the first line, from 1
 	limit int64 // how many lines
 	chars int   // of one line; 0 = all
-	bytes int   // of all lines together, counting numbering of numberWidth for each
+	bytes int   // of all lines together as they are shown: with numbers and made clean
 }
 
-// numberWidth is what a line number and the tab behind it take.
-const numberWidth = 8
+// numberFormat numbers a line; numberWidth is how many bytes that adds to it.
+const numberFormat = "%6d\t%s\n"
+
+func numberWidth(number int64) int { return max(6, len(strconv.FormatInt(number, 10))) + 2 }
 
 // lines is what was found in one pass over a text.
 type lines struct {
@@ -124,17 +127,17 @@ func (s *scanner) finishLine(newline bool) {
 	if s.chars > 0 {
 		l.text = l.text[:runeIndex(l.text, s.chars)]
 	}
-	if room := s.bytes - s.used - numberWidth; len(l.text) > room {
+	if room := s.bytes - s.used - numberWidth(s.number); cleanSize(l.text) > room {
 		if len(s.shown) > 0 {
 			s.full, s.stopped = true, true
 			return
 		}
-		l.text = l.text[:max(room, 0)]
+		l.text = l.text[:cleanFit(l.text, room)]
 	}
 	if l.cut() {
 		l.text = wholeRunes(l.text)
 	}
-	s.used += len(l.text) + numberWidth
+	s.used += cleanSize(l.text) + numberWidth(s.number)
 	s.shown = append(s.shown, l)
 }
 

@@ -57,7 +57,7 @@ func TestScanAgainstSplit(t *testing.T) {
 					assert.Equal(t, w.chars, utf8.RuneCount(l.text))
 				}
 			}
-			used += len(l.text) + numberWidth
+			used += cleanSize(l.text) + numberWidth(w.first+int64(i))
 		}
 		assert.LessOrEqual(t, used, w.bytes)
 		wanted := min(max(int64(len(all))-w.first+1, 0), w.limit)

@@ -58,6 +58,11 @@ func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput)
 		return protocol.ToolOutput{}, err
 	}
 	defer file.Close()
+	release, err := f.waitForWriter(ctx, file)
+	if err != nil {
+		return protocol.ToolOutput{}, err
+	}
+	defer release()
 	// Some files of the kernel's make a reader wait.
 	stop := context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -93,6 +98,19 @@ func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput)
 		return output(out, fmt.Sprintf("[%s is binary, not shown: %s, %s]", p.Display, kind.mime, plural(size, "byte"))), nil
 	}
 	return f.text(out, found, in), nil
+}
+
+// waitForWriter keeps a reader off a file with several names: it is written in
+// place, and half of it would be seen.
+func (f *Files) waitForWriter(ctx context.Context, file *os.File) (release func(), err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if key := inodeKey(info); key != "" {
+		return f.locks.acquire(ctx, key)
+	}
+	return func() {}, nil
 }
 
 // window is what the input asks for within the limits.
@@ -148,7 +166,7 @@ func (f *Files) text(out readOutput, found lines, in readInput) protocol.ToolOut
 		if l.ended {
 			content.WriteByte('\n')
 		}
-		fmt.Fprintf(&text, "%6d\t%s\n", first+int64(i), shown)
+		fmt.Fprintf(&text, numberFormat, first+int64(i), shown)
 	}
 	out.Content = content.String()
 	out.Truncated = last < found.total || about.cut > 0

@@ -137,7 +137,7 @@ func TestReadLongLines(t *testing.T) {
 	assert.Contains(t, text, "[2 lines cut at 2,000 characters; full shows up to 262,144 bytes; the longest is line 2 with 650,000 characters]")
 
 	text, got = b.read(obj{"path": "min.js", "offset": 2, "full": true})
-	assert.Equal(t, 262_144-numberWidth, len(strings.TrimSuffix(got.Content, "\n")))
+	assert.Equal(t, 262_144-numberWidth(2), len(strings.TrimSuffix(got.Content, "\n")))
 	assert.Equal(t, "", strings.Trim(got.Content, "é\n"), "cut between characters")
 	assert.Contains(t, text, "`sed -n 2p FILE | cut -c 1-2000`")
 	assert.Contains(t, text, "continue with offset 3")
@@ -196,6 +196,12 @@ func TestReadBytesThatAreNoText(t *testing.T) {
 		})
 	}
 	b := newBench(t)
+	for _, bad := range []string{strings.Repeat("\xe9", 100_000), strings.Repeat("\xe9\xe9\xe9\n", 20_000)} {
+		b.put("f", bad) // grows threefold and stays within the limit, as call checks
+		b.read(obj{"path": "f"})
+		_, got := b.read(obj{"path": "f", "full": true})
+		assert.Less(t, len(got.Content), 256<<10)
+	}
 	b.put("f", strings.Repeat("line\n", 2000)+"x\x00y\n")
 	text, got := b.read(obj{"path": "f", "offset": 2001})
 	assert.Equal(t, "x\ufffdy\n", got.Content)

@@ -146,3 +146,21 @@ func clean(b []byte) (text string, invalid, nuls int) {
 	}
 	return out.String(), invalid, nuls
 }
+
+// cleanSize is how many bytes clean makes of b.
+func cleanSize(b []byte) int {
+	if utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 {
+		return len(b)
+	}
+	text, _, _ := clean(b)
+	return len(text)
+}
+
+// cleanFit is how much of b can be made clean within so many bytes.
+func cleanFit(b []byte, most int) int {
+	n := min(len(b), max(most, 0))
+	if cleanSize(b[:n]) > most {
+		n = max(most, 0) / utf8.RuneLen(utf8.RuneError) // the worst case
+	}
+	return n
+}

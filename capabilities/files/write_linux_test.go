@@ -29,7 +29,7 @@ func TestWriteHardLink(t *testing.T) {
 	assert.Equal(t, "new", b.get("b"))
 	b.refused(protocol.ReasonStaleFile, "write", obj{"path": "b", "content": "x"})
 	b.read(obj{"path": "b"})
-	b.write(obj{"path": "b", "content": "newer"})
+	b.write(obj{"path": "b", "content": "newer\n"})
 	b.refused(protocol.ReasonStaleFile, "write", obj{"path": "a", "content": "x"})
 
 	var writers sync.WaitGroup
@@ -38,6 +38,13 @@ func TestWriteHardLink(t *testing.T) {
 			name := []string{"a", "b"}[i%2]
 			_, err := b.call("write", obj{"path": name, "content": strings.Repeat(fmt.Sprintln(i), 10_000), "unsafe_overwrite": true})
 			assert.NoError(t, err)
+		})
+		writers.Go(func() {
+			out, err := b.call("read", obj{"path": "a"})
+			assert.NoError(t, err)
+			got := out.Structured.(readOutput)
+			all := strings.Split(got.Content, "\n")
+			assert.Equal(t, strings.Repeat(all[0]+"\n", len(all)-1), got.Content, "no reader sees half a change")
 		})
 	}
 	writers.Wait()
