@@ -1,0 +1,75 @@
+// Package standard is the list of the capabilities that come with the executor.
+//
+//	all := standard.All(standard.Config{Roots: roots})
+//	ex.Register(all...)
+//
+// A capability of your own is registered beside them, or gets a line here.
+package standard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/files"
+	"github.com/agent-executor/executor/capabilities/shell"
+)
+
+// Config is what the capabilities need to know of the executor they are part of.
+type Config struct {
+	// Roots are the directories sessions work in, as they are advertised.
+	Roots []capabilities.Root
+	// Secrets are credentials of the executor, which no child may see.
+	Secrets []string
+	// InlineResultBytes is the size of a result's text above which the whole is
+	// kept in a file (default 32 KiB).
+	InlineResultBytes int
+}
+
+// All makes every capability, in the order they are registered in. It starts
+// nothing. What does not work on this machine leaves itself out when installed.
+func All(c Config) []capabilities.Capability {
+	return []capabilities.Capability{
+		shell.New(shell.Options{Secrets: c.Secrets, InlineBytes: c.InlineResultBytes}),
+		files.New(files.Options{Roots: c.Roots, MaxTextBytes: c.InlineResultBytes}),
+	}
+}
+
+// Select picks capabilities by name, in their own order. Names stand for exactly
+// those; -NAME takes one out, of all of them when the list begins so. An empty list
+// is all. An unknown name is an error that says which one was probably meant.
+func Select(all []capabilities.Capability, names []string) ([]capabilities.Capability, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	known := make([]string, len(all))
+	for i, c := range all {
+		known[i] = c.Name()
+	}
+	chosen := map[string]bool{}
+	for i, entry := range names {
+		name, out := strings.CutPrefix(entry, "-")
+		if !slices.Contains(known, name) {
+			return nil, unknown(name, known)
+		}
+		if i == 0 && out {
+			for _, k := range known {
+				chosen[k] = true
+			}
+		}
+		chosen[name] = !out
+	}
+	picked := slices.DeleteFunc(slices.Clone(all), func(c capabilities.Capability) bool { return !chosen[c.Name()] })
+	if len(picked) == 0 {
+		return nil, fmt.Errorf("the list %q leaves no capability", strings.Join(names, ","))
+	}
+	return picked, nil
+}
+
+func unknown(name string, known []string) error {
+	if near := capabilities.Nearest(name, known); near != "" {
+		return fmt.Errorf("there is no capability %q; did you mean %q?", name, near)
+	}
+	return fmt.Errorf("there is no capability %q; there are %s", name, strings.Join(known, ", "))
+}
