@@ -109,7 +109,7 @@ func (d *decoder) value(p *plan, v reflect.Value, i int) (int, *TypeError) {
 	case custom:
 		end := SkipValue(d.data, i)
 		if err := v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(d.data[i:end]); err != nil {
-			return i, &TypeError{Want: "another value", Got: gotAt(d.data, i), Err: err}
+			return i, &TypeError{Want: wantOf(p.typ), Got: gotAt(d.data, i), Err: err}
 		}
 		return end, nil
 	case viaJSON:

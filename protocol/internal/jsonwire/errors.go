@@ -73,6 +73,15 @@ func syntaxError(data []byte) error {
 
 // wantOf says in JSON's words what decodes into t.
 func wantOf(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch ptr := reflect.PointerTo(t); {
+	case ptr.Implements(unmarshalerType):
+		return "another value"
+	case ptr.Implements(textUnmarshalerType):
+		return "a string"
+	}
 	switch t.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return "an integer"

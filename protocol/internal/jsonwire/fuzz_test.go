@@ -34,20 +34,21 @@ var seeds = []string{
 	strings.Repeat("[", 1000) + strings.Repeat("]", 1000), strings.Repeat("[", 1001) + strings.Repeat("]", 1001), strings.Repeat(`{"a":`, 1001),
 }
 
-func addSeeds(f *testing.F) {
+// corpus is the seeds and every golden message.
+func corpus(t testing.TB) (all [][]byte) {
 	for _, s := range seeds {
-		f.Add([]byte(s))
+		all = append(all, []byte(s))
 	}
 	files, _ := filepath.Glob("../../../testdata/wire/*.json")
-	require.NotEmpty(f, files)
+	require.NotEmpty(t, files)
 	for _, name := range files {
 		raw, err := os.ReadFile(name)
-		require.NoError(f, err)
+		require.NoError(t, err)
 		var exchange map[string]struct{ Params, Result json.RawMessage }
 		_ = json.Unmarshal(raw, &exchange)
-		f.Add([]byte(exchange["request"].Params))
-		f.Add([]byte(exchange["response"].Result))
+		all = append(all, exchange["request"].Params, exchange["response"].Result)
 	}
+	return all
 }
 
 // tooDeep: the scanner ends at 1000, encoding/json at 10000.
@@ -56,7 +57,9 @@ func tooDeep(data []byte) bool {
 }
 
 func FuzzScan(f *testing.F) {
-	addSeeds(f)
+	for _, data := range corpus(f) {
+		f.Add(data)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		end := jsonwire.SkipValue(data, 0)
 		valid := end >= 0 && jsonwire.SkipSpace(data, end) == len(data)
@@ -95,15 +98,24 @@ func FuzzScan(f *testing.F) {
 }
 
 func FuzzUnmarshal(f *testing.F) {
-	addSeeds(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if tooDeep(data) {
-			return
-		}
-		for _, typ := range types {
-			sameUnmarshal(t, typ, data)
+	for i, data := range corpus(f) {
+		f.Add(data, byte(i))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, which byte) {
+		if !tooDeep(data) {
+			sameUnmarshal(t, types[int(which)%len(types)], data)
 		}
 	})
+}
+
+func TestUnmarshalIsThatOfEncodingJSON(t *testing.T) {
+	for _, data := range corpus(t) {
+		for _, typ := range types {
+			if !tooDeep(data) {
+				sameUnmarshal(t, typ, data)
+			}
+		}
+	}
 }
 
 // sameUnmarshal decodes data into a new value and then over what it has become,
@@ -142,20 +154,33 @@ func sameUnmarshal(t *testing.T, typ reflect.Type, data []byte) {
 }
 
 func FuzzAppend(f *testing.F) {
-	addSeeds(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, typ := range types {
-			v := reflect.New(typ)
-			if json.Unmarshal(data, v.Interface()) != nil {
-				v.Elem().SetZero()
-			}
-			sameAppend(t, v)
-			v.Elem().SetZero()
-			rest := filler(data)
-			rest.fill(v.Elem(), 0)
-			sameAppend(t, v)
-		}
+	for i, data := range corpus(f) {
+		f.Add(data, byte(i))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, which byte) {
+		appendBoth(t, types[int(which)%len(types)], data)
 	})
+}
+
+func TestAppendIsThatOfEncodingJSON(t *testing.T) {
+	for _, data := range corpus(t) {
+		for _, typ := range types {
+			appendBoth(t, typ, data)
+		}
+	}
+}
+
+// appendBoth writes what data decodes to, and what it fills a value with.
+func appendBoth(t *testing.T, typ reflect.Type, data []byte) {
+	v := reflect.New(typ)
+	if json.Unmarshal(data, v.Interface()) != nil {
+		v.Elem().SetZero()
+	}
+	sameAppend(t, v)
+	v.Elem().SetZero()
+	rest := filler(data)
+	rest.fill(v.Elem(), 0)
+	sameAppend(t, v)
 }
 
 // sameAppend writes what v points to, and v, beside encoding/json.

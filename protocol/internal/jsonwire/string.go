@@ -79,7 +79,7 @@ func appendClean(dst, b []byte, wellFormed bool) (out []byte, n int) {
 			return dst[:len(dst)+n], n
 		}
 	}
-	for ; n < len(b); n++ {
+	for ; n < len(b); n++ { // at most seven
 		c := b[n]
 		if c < 0x20 || c == '"' || c == '\\' || c == 0xE2 || c >= utf8.RuneSelf && !wellFormed {
 			break
