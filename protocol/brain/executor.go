@@ -1,0 +1,422 @@
+package brain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/rpc"
+)
+
+const (
+	minRetry = 50 * time.Millisecond
+	maxRetry = 5 * time.Second
+)
+
+// errForgotten is what the methods of an Executor say that was away for so long
+// that it was forgotten.
+var errForgotten = errors.New("executor was away for too long and is forgotten; look it up again")
+
+// errSettled says that what was to be asked for has come by other means.
+var errSettled = errors.New("settled")
+
+// Executor is one executor, over all its connections. Its methods may be called
+// concurrently. It is the Brain's.
+type Executor struct {
+	b  *Brain
+	id string
+
+	hooks sync.Mutex // held while an attach or detach is told
+
+	mu        sync.Mutex // taken after the Brain's, before a Session's
+	owner     string     // Principal.Name
+	bound     bool       // the id is given by a credential
+	info      protocol.ExecutorInfo
+	env       string
+	caps      protocol.Capabilities
+	load      *protocol.Load
+	lastSeen  time.Time
+	newest    *connection // the last that registered
+	conn      *connection // the one to be used; nil while away
+	changed   chan struct{}
+	forgotten bool
+	sessions  map[string]*Session
+}
+
+// ID is the executor's id, for ever.
+func (x *Executor) ID() string { return x.id }
+
+// Info says what program and machine it is.
+func (x *Executor) Info() protocol.ExecutorInfo {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.info
+}
+
+// EnvironmentID is the environment it registered for.
+func (x *Executor) EnvironmentID() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.env
+}
+
+// Capabilities are those it advertised last.
+func (x *Executor) Capabilities() protocol.Capabilities {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return maps.Clone(x.caps)
+}
+
+// Load is what its last heartbeat said; false when it did not.
+func (x *Executor) Load() (protocol.Load, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.load == nil {
+		return protocol.Load{}, false
+	}
+	return *x.load, true
+}
+
+// Connected reports whether requests reach it now.
+func (x *Executor) Connected() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.conn != nil && x.conn.alive()
+}
+
+// LastSeen is when it registered, sent a heartbeat or was lost, whichever is last.
+func (x *Executor) LastSeen() time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.lastSeen
+}
+
+// Sessions lists the sessions it holds, by id.
+func (x *Executor) Sessions() []*Session {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.SortedFunc(maps.Values(x.sessions), func(s, t *Session) int { return cmp.Compare(s.ID(), t.ID()) })
+}
+
+// Session returns a session it holds.
+func (x *Executor) Session(id string) (*Session, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s, ok := x.sessions[id]
+	return s, ok
+}
+
+// Drain asks it to take no more work, to finish what runs until the deadline, and
+// to leave.
+func (x *Executor) Drain(ctx context.Context, p protocol.DrainParams) (protocol.DrainResult, error) {
+	return persist(ctx, x, protocol.ExecutorDrain, p, &attempt{})
+}
+
+// Do sends one request and waits for its answer, over the current connection, or
+// the next one when there is none. It is not repeated: when the connection is lost
+// the error wraps rpc.ErrClosed, and whether it was done is unknown. When the
+// context has no deadline, a request that is not answered within 30 s (and what
+// its params say it may wait) ends the connection, which is taken for dead.
+func Do[P, R any](ctx context.Context, x *Executor, m protocol.Method[P, R], p P) (R, error) {
+	c, err := x.current(ctx, nil)
+	if err != nil {
+		var none R
+		return none, err
+	}
+	if _, ok := ctx.Deadline(); ok {
+		return rpc.Call(ctx, c.rpc, m, p)
+	}
+	return request(ctx, c, m, p)
+}
+
+// request is one request on one connection, which is dead when it is not answered
+// in time.
+func request[P, R any](ctx context.Context, c *connection, m protocol.Method[P, R], p P) (R, error) {
+	t := time.AfterFunc(protocol.DefaultRequestTimeout+mayWait(&p), c.late)
+	var r R
+	err := c.rpc.CallRaw(ctx, m.Spec, &p, &r)
+	t.Stop()
+	return r, err
+}
+
+// mayWait is how long an answer may be held back on purpose.
+func mayWait(params any) time.Duration {
+	var ms int64
+	switch p := params.(type) {
+	case *protocol.ProcessStartParams:
+		ms = p.WaitMS
+	case *protocol.ProcessReadParams:
+		ms = p.WaitMS
+	case *protocol.SessionStopParams:
+		ms = p.DeadlineMS
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// attempt is a request that is repeated until it is answered. It is written to by
+// persist.
+type attempt struct {
+	settled <-chan struct{} // closed when the answer does not matter any more
+	early   *Session        // may have become ready just now
+	sent    bool            // the executor may have got it
+	lost    bool            // an answer was lost with its connection
+	conn    *connection     // the last it was sent on
+}
+
+// persist repeats a request that is harmless to repeat, over as many connections
+// as it takes, until it gets an answer that is no retryable error. The error is
+// the executor's *protocol.Error, errSettled, the context's, or ErrClosed.
+func persist[P, R any](ctx context.Context, x *Executor, m protocol.Method[P, R], p P, a *attempt) (R, error) {
+	var none R
+	for delay := minRetry; ; delay = min(2*delay, maxRetry) {
+		c, err := x.current(ctx, a.settled)
+		if err != nil {
+			return none, err
+		}
+		a.sent, a.conn = true, c
+		r, err := request(ctx, c, m, p)
+		if err == nil {
+			return r, nil
+		}
+		if ctx.Err() != nil {
+			return none, ctx.Err()
+		}
+		if errors.Is(err, rpc.ErrClosed) {
+			a.lost, delay = true, minRetry/2
+			continue // current waits until there is another one
+		}
+		var e *protocol.Error
+		if !errors.As(err, &e) {
+			return none, err
+		}
+		if !e.Data.Retryable && !a.early.tooEarly(e) {
+			return none, e
+		}
+		if err := x.pause(ctx, delay, a.settled); err != nil {
+			return none, err
+		}
+	}
+}
+
+func (x *Executor) pause(ctx context.Context, d time.Duration, settled <-chan struct{}) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-settled:
+		return errSettled
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-x.b.ctx.Done():
+		return ErrClosed
+	}
+}
+
+// current is the connection to be used now; it waits while there is none.
+func (x *Executor) current(ctx context.Context, settled <-chan struct{}) (*connection, error) {
+	for {
+		select {
+		case <-settled:
+			return nil, errSettled
+		default:
+		}
+		x.mu.Lock()
+		if c := x.conn; c != nil && c.alive() {
+			x.mu.Unlock()
+			return c, nil
+		}
+		if x.forgotten {
+			x.mu.Unlock()
+			return nil, errForgotten
+		}
+		if x.changed == nil {
+			x.changed = make(chan struct{})
+		}
+		changed := x.changed
+		x.mu.Unlock()
+		select {
+		case <-changed:
+		case <-settled:
+			return nil, errSettled
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-x.b.ctx.Done():
+			return nil, ErrClosed
+		}
+	}
+}
+
+// adopt finds or makes the executor that registers on c, and what is still held
+// for it. nil when the Brain is closed.
+func (b *Brain) adopt(c *connection, p protocol.RegisterParams) (*Executor, []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, nil
+	}
+	id := b.identify(c.principal, p.Resume)
+	x := b.executors[id]
+	if x == nil {
+		x = &Executor{b: b, id: id, sessions: map[string]*Session{}}
+		b.executors[id] = x
+		b.away++
+		b.forgetAway()
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.owner, x.bound = c.principal.Name, c.principal.ExecutorID != ""
+	x.info, x.caps, x.env = p.Executor, p.Capabilities, cmp.Or(c.principal.EnvironmentID, p.EnvironmentID)
+	x.lastSeen, x.newest = time.Now(), c
+	return x, slices.AppendSeq(make([]string, 0, len(x.sessions)), maps.Keys(x.sessions))
+}
+
+// identify decides an executor's id: by its credential; else it keeps the one it
+// had, unless that is somebody else's; else it gets a new one. b.mu is held.
+func (b *Brain) identify(p Principal, resume *protocol.Resume) string {
+	if p.ExecutorID != "" {
+		return p.ExecutorID
+	}
+	if resume != nil && plainID(resume.ExecutorID) {
+		x := b.executors[resume.ExecutorID]
+		if x == nil || !x.bound && x.owner == p.Name {
+			return resume.ExecutorID
+		}
+	}
+	return uuid.NewString()
+}
+
+func plainID(id string) bool {
+	if id == "" || len(id) > 200 {
+		return false
+	}
+	for _, r := range id {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return false
+		}
+	}
+	return true
+}
+
+// attach makes c the connection to be used, then closes the one before.
+func (x *Executor) attach(c *connection) {
+	x.hooks.Lock()
+	defer x.hooks.Unlock()
+	x.mu.Lock()
+	if x.newest != c {
+		x.mu.Unlock()
+		c.close(protocol.CloseReplaced, "replaced by a newer connection")
+		return
+	}
+	if !c.alive() {
+		x.mu.Unlock()
+		return
+	}
+	old := x.conn
+	x.conn = c
+	x.broadcast()
+	x.mu.Unlock()
+	if old != nil {
+		old.close(protocol.CloseReplaced, "replaced by a newer connection")
+	}
+	x.b.log.Info("executor connected", zap.String("executor", x.id), zap.String("connection", c.id),
+		zap.String("principal", c.principal.Name), zap.Bool("replaced", old != nil))
+	x.b.mu.Lock()
+	if old == nil {
+		x.b.away--
+	}
+	if x.b.changed != nil {
+		close(x.b.changed)
+		x.b.changed = nil
+	}
+	x.b.mu.Unlock()
+	if x.b.opts.OnExecutor != nil && old == nil {
+		x.b.opts.OnExecutor(x, true)
+	}
+}
+
+// detach is the end of a connection.
+func (x *Executor) detach(c *connection) {
+	x.hooks.Lock()
+	defer x.hooks.Unlock()
+	x.mu.Lock()
+	current := x.conn == c
+	if current {
+		x.conn, x.lastSeen = nil, time.Now()
+		x.broadcast()
+	}
+	x.mu.Unlock()
+	if !current {
+		return
+	}
+	x.b.mu.Lock()
+	x.b.away++
+	x.b.forgetAway()
+	x.b.mu.Unlock()
+	if x.b.opts.OnExecutor != nil {
+		x.b.opts.OnExecutor(x, false)
+	}
+}
+
+// broadcast tells those who wait that conn has changed. x.mu is held.
+func (x *Executor) broadcast() {
+	if x.changed != nil {
+		close(x.changed)
+		x.changed = nil
+	}
+}
+
+// idle reports whether it is away, and whether nothing would be lost with it.
+func (x *Executor) idle() (idle, away bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	away = x.conn == nil
+	// Nobody waits for it, and it is not just registering.
+	return away && len(x.sessions) == 0 && x.changed == nil && (x.newest == nil || !x.newest.alive()), away
+}
+
+// forget ends it for those who still have it. The Brain's lock is held.
+func (x *Executor) forget() bool {
+	if idle, _ := x.idle(); !idle {
+		return false
+	}
+	x.mu.Lock()
+	x.forgotten = true
+	x.mu.Unlock()
+	return true
+}
+
+func (x *Executor) setCapabilities(caps protocol.Capabilities) {
+	x.mu.Lock()
+	x.caps = caps
+	x.mu.Unlock()
+}
+
+// beat takes in a heartbeat. A session that two heartbeats in a row do not name
+// although it had become ready is lost: the executor was set up anew under the
+// same id. One is not enough, since a session.ready may cross it.
+func (x *Executor) beat(p protocol.HeartbeatParams, now time.Time) {
+	var lost []*Session
+	x.mu.Lock()
+	x.lastSeen, x.load = now, p.Load
+	if p.ActiveSessions != nil {
+		for id, s := range x.sessions {
+			if s.missed(!slices.Contains(p.ActiveSessions, id)) {
+				lost = append(lost, s)
+			}
+		}
+	}
+	x.mu.Unlock()
+	for _, s := range lost {
+		s.end("the executor does not have it any more")
+	}
+}
