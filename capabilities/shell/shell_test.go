@@ -350,6 +350,22 @@ func TestLongOutput(t *testing.T) {
 	assert.Contains(t, note, r.OutputFile)
 }
 
+// Where no file can be made, the result says so and is there all the same.
+func TestLongOutputInReadOnlyWorkspace(t *testing.T) {
+	dir := t.TempDir()
+	workspace, err := capabilities.OpenWorkspace(dir, []capabilities.Root{{Path: dir, ReadOnly: true}})
+	require.NoError(t, err)
+	defer workspace.Close()
+	host := capabilitytest.NewHost(t, New(Options{LoginEnv: map[string]string{}}))
+	b := &bench{t: t, dir: dir, Session: host.NewSession(t, capabilitytest.Options{Workspace: workspace})}
+	defer b.End()
+	r := b.run(`seq 1 200000; echo VERDICT`)
+	require.Nil(t, r.err)
+	assert.True(t, r.Truncated)
+	assert.Empty(t, r.OutputFile)
+	assert.Contains(t, r.text, "VERDICT\n[the whole output could not be kept: open spill file: ")
+}
+
 // Both streams long: each gets its share, and the text stays within the limit.
 func TestLongOnBothStreams(t *testing.T) {
 	r := newBench(t, Options{InlineBytes: 6 << 10}).run(`seq 1 20000; echo OUT; seq 1 20000 >&2; echo ERR >&2`)
