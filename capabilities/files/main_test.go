@@ -23,6 +23,7 @@ type bench struct {
 	base     string // the workspace is base/ws
 	registry *capabilities.Registry
 	session  *capabilities.Session
+	files    *Files
 }
 
 func newBench(t *testing.T) *bench {
@@ -30,8 +31,8 @@ func newBench(t *testing.T) *bench {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(filepath.Join(base, "ws"), 0o755))
-	b := &bench{t: t, base: base, registry: capabilities.NewRegistry(nil)}
-	require.NoError(t, b.registry.Install(New(Options{})))
+	b := &bench{t: t, base: base, registry: capabilities.NewRegistry(nil), files: New(Options{})}
+	require.NoError(t, b.registry.Install(b.files))
 	b.session = b.newSession(capabilities.Root{Path: b.path()})
 	return b
 }

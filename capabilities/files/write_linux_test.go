@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/signal"
@@ -8,7 +9,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -62,6 +65,61 @@ func TestWriteHardLink(t *testing.T) {
 	assert.Equal(t, []string{"a", "b"}, b.names(""))
 }
 
+// A writer waits for the one that has the file, by its name or by its inode.
+func TestWriteWaitsForTheLock(t *testing.T) {
+	b := newBench(t)
+	b.put("a", "old")
+	require.NoError(t, os.Link(b.path("a"), b.path("b")))
+	info, err := os.Stat(b.path("a"))
+	require.NoError(t, err)
+	for _, key := range []string{pathKey(capabilities.Path{Abs: b.path("b")}), inodeKey(info)} {
+		release, err := b.files.locks.acquire(t.Context(), key)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err = b.callIn(ctx, b.session, "write", obj{"path": "b", "content": "x", "unsafe_overwrite": true})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+		release()
+		assert.Equal(t, "old", b.get("a"))
+	}
+	b.write(obj{"path": "b", "content": "x", "unsafe_overwrite": true})
+	assert.Empty(t, b.files.locks.held)
+}
+
+// Case 67: a FIFO that takes the file's name at the wrong moment stops nobody.
+func TestSwappedFile(t *testing.T) {
+	b := newBench(t)
+	b.put("f", "text")
+	require.NoError(t, syscall.Mkfifo(b.path("pipe"), 0o644))
+	stop := exchange(t, b.path("f"), b.path("pipe"))
+	for range 2000 {
+		out, err := b.call("read", obj{"path": "f"})
+		if err == nil {
+			assert.Equal(t, "text", out.Structured.(readOutput).Content)
+		}
+	}
+	stop()
+}
+
+// exchange swaps two names and back, as fast as it goes, until stop is called.
+func exchange(t *testing.T, one, two string) (stop func()) {
+	done := make(chan struct{})
+	var swapping sync.WaitGroup
+	swapping.Go(func() {
+		for {
+			for range 2 { // and back
+				assert.NoError(t, unix.Renameat2(unix.AT_FDCWD, one, unix.AT_FDCWD, two, unix.RENAME_EXCHANGE))
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	return func() { close(done); swapping.Wait() }
+}
+
 // Case 66: a full disk is an error and the old content is still there.
 func TestWriteDiskFull(t *testing.T) {
 	b := newBench(t)
@@ -113,20 +171,7 @@ func TestSwappedDirectory(t *testing.T) {
 	b.put("d/f", "inside")
 	b.put("../outside/f", "secret")
 	require.NoError(t, os.Symlink("../outside", b.path("link")))
-	stop := make(chan struct{})
-	var swapping sync.WaitGroup
-	swapping.Go(func() {
-		for {
-			for range 2 { // and back
-				assert.NoError(t, unix.Renameat2(unix.AT_FDCWD, b.path("d"), unix.AT_FDCWD, b.path("link"), unix.RENAME_EXCHANGE))
-			}
-			select {
-			case <-stop:
-				return
-			default:
-			}
-		}
-	})
+	stop := exchange(t, b.path("d"), b.path("link"))
 	done := map[string]int{}
 	const rounds = 3000
 	for i := range rounds {
@@ -145,8 +190,7 @@ func TestSwappedDirectory(t *testing.T) {
 			_, _ = b.call("write", obj{"path": "d/new", "content": "inside", "unsafe_overwrite": true})
 		}
 	}
-	close(stop)
-	swapping.Wait()
+	stop()
 	t.Logf("%v of %d", done, rounds)
 	assert.Equal(t, "secret", b.get("../outside/f"))
 	assert.Equal(t, []string{"f"}, b.names("../outside"))
