@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/internal/cli"
+	"github.com/agent-executor/executor/executor"
+)
+
+func runCommand() *cobra.Command {
+	given := defaultSettings()
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Connect to a brain and work for it until told to stop",
+		Long: `Connect to a brain and work for it until told to stop.
+
+Every flag is also a variable and a key of the configuration file: --state-dir,
+EXECUTOR_STATE_DIR, state_dir. A flag wins over a variable, a variable over the
+file. Lists in variables are separated like PATH.
+
+The first SIGTERM or SIGINT lets running calls finish, the second cancels them, the
+third ends the program at once. Exit codes: 0 done, 1 failed, 2 usage or
+configuration, 3 credential rejected, 4 registration refused or unsupported
+protocol, 5 replaced by another executor with the same identity.`,
+		Example: `  executor run --brain wss://brain.example/executor --token-file ~/.config/executor/token --root ~/project`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, warnings, err := resolve(cmd.Flags(), &given, os.Environ())
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), &s, warnings, cmd.ErrOrStderr())
+		},
+	}
+	addFlags(c.Flags(), &given)
+	c.Flags().SortFlags = false
+	return c
+}
+
+// run is the agent's whole life. The log goes to w.
+func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err error) {
+	hide := cli.NewRedactor(w)
+	log, err := cli.Logger(hide, s.LogLevel, s.LogFormat)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = cli.SyncLogger(log) }()
+	defer func() { err = redacted(err, hide) }()
+	for _, text := range warnings {
+		log.Warn(text)
+	}
+	p, err := prepare(s, hide)
+	for _, text := range p.warnings {
+		log.Warn(text)
+	}
+	if err != nil {
+		return err
+	}
+	lock, warning, err := cli.LockState(s.StateDir, "executor")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if warning != "" {
+		log.Warn(warning)
+	}
+
+	p.options.Logger = log
+	ex, err := executor.New(p.options)
+	if err != nil {
+		var file *fs.PathError
+		if errors.As(err, &file) {
+			return err // a disk may come back
+		}
+		return cli.WithCode(cli.ExitUsage, err)
+	}
+	if err := ex.Register(p.capabilities...); err != nil {
+		return cli.WithCode(cli.ExitUsage, err)
+	}
+	log.Info("executor starts", zap.String("version", executor.Version()), zap.String("brain", redactURL(p.options.URL)),
+		zap.String("proxy", p.proxy), zap.String("state_dir", s.StateDir), zap.String("config", s.Config),
+		zap.Strings("capabilities", names(p.capabilities)), zap.Strings("roots", rootNames(p.options.Workspace.Roots)))
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := onSignals(log, signalActions{
+		drain:  func() { _ = ex.Drain(context.Background()) },
+		cancel: cancel,
+		exit:   os.Exit,
+	})
+	defer stop()
+	if err := ex.Run(ctx); err != nil {
+		return cli.WithCode(exitCode(err), err)
+	}
+	log.Info("executor ended")
+	return nil
+}
+
+// exitCode is that of an error of Run.
+func exitCode(err error) int {
+	switch {
+	case errors.Is(err, executor.ErrCredentialRejected):
+		return cli.ExitCredential
+	case errors.Is(err, executor.ErrRegistrationRefused), errors.Is(err, executor.ErrUnsupportedProtocol):
+		return cli.ExitRefused
+	case errors.Is(err, executor.ErrReplaced):
+		return cli.ExitReplaced
+	}
+	return cli.ExitFailed
+}
+
+// prepared is what the settings mean.
+type prepared struct {
+	options      executor.Options
+	capabilities []capabilities.Capability
+	proxy        string // without credentials
+	warnings     []string
+}
+
+// prepare checks the settings and makes options of them. It changes nothing on disk
+// and connects nowhere.
+func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
+	brainURL, err := brainOf(s)
+	if err != nil {
+		return p, err
+	}
+	if p.proxy, err = proxyOf(brainURL, hide); err != nil {
+		return p, err
+	}
+	roots, err := rootsOf(s.Root)
+	if err != nil {
+		return p, err
+	}
+	tls, err := tlsConfig(s.CAFile)
+	if err != nil {
+		return p, err
+	}
+	token, first, warning, err := tokenSource(s, hide)
+	if err != nil {
+		return p, err
+	}
+	if warning != "" {
+		p.warnings = append(p.warnings, warning)
+	}
+	if s.MaxBackoff < s.MinBackoff {
+		return p, cli.Usagef("max_backoff %v is less than min_backoff %v", s.MaxBackoff, s.MinBackoff)
+	}
+	p.options = executor.Options{
+		URL:               brainURL.String(),
+		Insecure:          s.Insecure,
+		Token:             token,
+		TLS:               tls,
+		Name:              s.Name,
+		EnvironmentID:     s.Environment,
+		StateDir:          s.StateDir,
+		Workspace:         executor.Workspace{Roots: roots, PerSession: s.Workspace == "session"},
+		MaxSessions:       s.MaxSessions,
+		MaxInFlight:       s.MaxInFlight,
+		MinBackoff:        s.MinBackoff,
+		MaxBackoff:        s.MaxBackoff,
+		RequestTimeout:    s.RequestTimeout,
+		DrainTimeout:      s.DrainTimeout,
+		InlineResultBytes: s.InlineResultBytes,
+	}
+	config := standard.Config{Roots: roots, InlineResultBytes: s.InlineResultBytes}
+	if first != "" {
+		config.Secrets = []string{first}
+	}
+	if p.capabilities, err = standard.Select(standard.All(config), s.Capabilities); err != nil {
+		return p, cli.Usagef("capabilities: %w", err)
+	}
+	return p, nil
+}
+
+// brainOf is the one brain. What is wrong with a URL is said without the URL where
+// it could have a password in it.
+func brainOf(s *settings) (*url.URL, error) {
+	switch len(s.Brain) {
+	case 0:
+		return nil, cli.Usagef("no brain to connect to; give one with --brain wss://host/executor, EXECUTOR_BRAIN or the key brain")
+	case 1:
+	default:
+		return nil, cli.Usagef("%d brains are given; this version connects to one: run an executor for each, with its own --state-dir", len(s.Brain))
+	}
+	u, err := url.Parse(s.Brain[0])
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return nil, cli.Usagef("brain: not a URL: %w; want one like wss://host/executor", err)
+	}
+	if u.User != nil {
+		return nil, cli.Usagef("brain %s: a user name or password in it is not used; the credential is given by --token-file", redactURL(s.Brain[0]))
+	}
+	if (u.Scheme == "ws" || u.Scheme == "wss") && u.Host == "" {
+		return nil, cli.Usagef("brain %q: the host is missing; want one like wss://host/executor", u.Redacted())
+	}
+	return u, nil
+}
+
+// redactURL leaves out what may be secret in a URL.
+func redactURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "[not a URL]"
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = "…"
+	}
+	return u.Redacted()
+}
+
+// proxyOf is the proxy that the environment names for the brain, without its
+// credentials. A bad one is found now, not in every attempt's log line.
+func proxyOf(brain *url.URL, hide *cli.Redactor) (string, error) {
+	u := *brain
+	switch u.Scheme {
+	case "ws":
+		u.Scheme = "http"
+	case "wss":
+		u.Scheme = "https"
+	default:
+		return "", nil
+	}
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &u})
+	if err != nil { // its text has the whole URL in it
+		return "", cli.Usagef("the proxy in HTTPS_PROXY or HTTP_PROXY is not a URL; correct or unset it")
+	}
+	if proxy == nil {
+		return "", nil
+	}
+	if password, ok := proxy.User.Password(); ok {
+		hide.Add(password)
+		hide.Add(proxy.User.String())
+	}
+	return proxy.Redacted(), nil
+}
+
+// rootsOf reads DIR and DIR:ro.
+func rootsOf(list []string) ([]capabilities.Root, error) {
+	if len(list) == 0 {
+		list = []string{"."}
+	}
+	var roots []capabilities.Root
+	for _, text := range list {
+		dir, readOnly := strings.CutSuffix(text, ":ro")
+		if !readOnly {
+			dir = strings.TrimSuffix(dir, ":rw")
+		}
+		if dir == "" {
+			return nil, cli.Usagef("root %q: the directory is missing", text)
+		}
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, cli.Usagef("root %s: %w", capabilities.QuoteName(dir), err)
+		}
+		info, err := os.Stat(abs)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, cli.Usagef("root %s does not exist; make it, or name another with --root", capabilities.QuoteName(abs))
+		case err != nil:
+			return nil, cli.Usagef("root: %w", err)
+		case !info.IsDir():
+			return nil, cli.Usagef("root %s is not a directory", capabilities.QuoteName(abs))
+		}
+		roots = append(roots, capabilities.Root{Path: abs, ReadOnly: readOnly})
+	}
+	return roots, nil
+}
+
+func names(caps []capabilities.Capability) []string {
+	list := make([]string, len(caps))
+	for i, c := range caps {
+		list[i] = c.Name()
+	}
+	return list
+}
+
+func rootNames(roots []capabilities.Root) []string {
+	list := make([]string, len(roots))
+	for i, r := range roots {
+		list[i] = r.Path
+		if r.ReadOnly {
+			list[i] += ":ro"
+		}
+	}
+	return list
+}
+
+// redacted is err with no secret in its text.
+func redacted(err error, hide *cli.Redactor) error {
+	if err == nil {
+		return nil
+	}
+	if text := hide.Redact(err.Error()); text != err.Error() {
+		return cli.WithCode(cli.Code(err), fmt.Errorf("%s", text))
+	}
+	return err
+}

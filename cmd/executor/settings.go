@@ -1,0 +1,237 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/cmd/internal/cli"
+	"github.com/agent-executor/executor/protocol"
+)
+
+// settings are the effective settings of `executor run`.
+type settings struct {
+	Brain        []string
+	TokenFile    string
+	TokenCommand string
+	Insecure     bool
+	CAFile       string
+
+	Name        string
+	Environment string
+
+	StateDir     string
+	Root         []string
+	Workspace    string
+	Capabilities []string
+
+	MaxSessions       int
+	MaxInFlight       int
+	InlineResultBytes int
+	MinBackoff        time.Duration
+	MaxBackoff        time.Duration
+	RequestTimeout    time.Duration
+	DrainTimeout      time.Duration
+
+	Config    string
+	LogLevel  string
+	LogFormat string
+}
+
+func defaultSettings() settings {
+	return settings{
+		StateDir:          cli.DefaultStateDir("executor"),
+		Workspace:         "shared",
+		MaxSessions:       16,
+		MaxInFlight:       protocol.DefaultMaxInFlight,
+		InlineResultBytes: protocol.DefaultInlineResult,
+		MinBackoff:        protocol.DefaultMinBackoff,
+		MaxBackoff:        protocol.DefaultMaxBackoff,
+		RequestTimeout:    protocol.DefaultRequestTimeout,
+		DrainTimeout:      protocol.DefaultDrainTimeout,
+		LogLevel:          "info",
+		LogFormat:         "console",
+	}
+}
+
+// setting is one line of the table below: a flag, a variable and a key of the
+// configuration file in one.
+type setting struct {
+	flag   string
+	usage  string                  // with its argument in backquotes
+	value  func(s *settings) any   // points to where it is kept; its type decides the syntax
+	option string                  // the field of executor.Options it ends up in, if any
+	oneOf  []string                // the only values
+	path   bool                    // a path: ~/ is the home, and relative to the file it is in
+	split  func(s string) []string // a list's variable into its elements (default: as PATH is)
+}
+
+// table is all settings of `executor run`. Flags, variables and the configuration
+// file are made from it and nothing else.
+var table = []setting{
+	{flag: "brain", usage: "`URL` of the brain: wss://host/executor, unix:///path, or ws:// on this machine (one for now)",
+		value: func(s *settings) any { return &s.Brain }, option: "URL", split: splitURLs},
+	{flag: "token-file", usage: "`FILE` with the token for the brain, read at every dial (default: systemd's credential \"token\")",
+		value: func(s *settings) any { return &s.TokenFile }, option: "Token", path: true},
+	{flag: "token-command", usage: "`COMMAND` that prints the token, run at every dial, instead of --token-file",
+		value: func(s *settings) any { return &s.TokenCommand }, option: "Token"},
+	{flag: "ca-file", usage: "PEM `FILE` of certificate authorities to trust besides the system's",
+		value: func(s *settings) any { return &s.CAFile }, option: "TLS", path: true},
+	{flag: "insecure", usage: "allow ws:// to another machine, which sends the token and everything else in clear text",
+		value: func(s *settings) any { return &s.Insecure }, option: "Insecure"},
+
+	{flag: "name", usage: "`NAME` of this executor (default: the host's)",
+		value: func(s *settings) any { return &s.Name }, option: "Name"},
+	{flag: "environment", usage: "`ID` of the environment it belongs to",
+		value: func(s *settings) any { return &s.Environment }, option: "EnvironmentID"},
+
+	{flag: "root", usage: "`DIR` sessions work in, DIR:ro for one only to be read; may be repeated, the first is the workspace (default: the current directory)",
+		value: func(s *settings) any { return &s.Root }, option: "Workspace", path: true, split: splitRoots},
+	{flag: "workspace", usage: "`KIND` of workspace: shared, all sessions work in the first root, or session, each has a directory of its own there",
+		value: func(s *settings) any { return &s.Workspace }, option: "Workspace", oneOf: []string{"shared", "session"}},
+	{flag: "capabilities", usage: "`LIST` of what it can do, with commas; -NAME takes one out of all (default: all that work here)",
+		value: func(s *settings) any { return &s.Capabilities }},
+	{flag: "state-dir", usage: "`DIR` that keeps its identity and the results it owes",
+		value: func(s *settings) any { return &s.StateDir }, option: "StateDir", path: true},
+
+	{flag: "max-sessions", usage: "how many sessions at once, a `NUMBER`",
+		value: func(s *settings) any { return &s.MaxSessions }, option: "MaxSessions"},
+	{flag: "max-in-flight", usage: "how many requests of the brain at once, a `NUMBER`",
+		value: func(s *settings) any { return &s.MaxInFlight }, option: "MaxInFlight"},
+	{flag: "inline-result-bytes", usage: "longer text of a result is kept in a file, a `NUMBER`",
+		value: func(s *settings) any { return &s.InlineResultBytes }, option: "InlineResultBytes"},
+	{flag: "min-backoff", usage: "shortest upper bound of the `TIME` between attempts to connect",
+		value: func(s *settings) any { return &s.MinBackoff }, option: "MinBackoff"},
+	{flag: "max-backoff", usage: "longest upper bound of the `TIME` between attempts to connect",
+		value: func(s *settings) any { return &s.MaxBackoff }, option: "MaxBackoff"},
+	{flag: "request-timeout", usage: "`TIME` without an answer after which a connection is dead",
+		value: func(s *settings) any { return &s.RequestTimeout }, option: "RequestTimeout"},
+	{flag: "drain-timeout", usage: "`TIME` for running calls when it is asked to leave",
+		value: func(s *settings) any { return &s.DrainTimeout }, option: "DrainTimeout"},
+
+	{flag: configFlag, usage: "configuration `FILE` (default: $XDG_CONFIG_HOME/executor/config.yaml, else /etc/executor/config.yaml)",
+		value: func(s *settings) any { return &s.Config }, path: true},
+	{flag: "log-level", usage: "`LEVEL` of the log: debug, info, warn or error",
+		value: func(s *settings) any { return &s.LogLevel }, option: "Logger", oneOf: cli.LogLevels},
+	{flag: "log-format", usage: "`FORMAT` of the log: console or json",
+		value: func(s *settings) any { return &s.LogFormat }, option: "Logger", oneOf: cli.LogFormats},
+}
+
+// configFlag cannot be a key of the file it names.
+const configFlag = "config"
+
+const variablePrefix = "EXECUTOR_"
+
+func (t setting) variable() string {
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(t.flag, "-", "_"))
+}
+
+func (t setting) key() string { return strings.ReplaceAll(t.flag, "-", "_") }
+
+// addFlags makes the flags; what is given to them is kept in s, which begins as the
+// defaults.
+func addFlags(flags *pflag.FlagSet, s *settings) {
+	for _, t := range table {
+		switch v := t.value(s).(type) {
+		case *string:
+			flags.StringVar(v, t.flag, *v, t.usage)
+		case *bool:
+			flags.BoolVar(v, t.flag, *v, t.usage)
+		case *int:
+			flags.IntVar(v, t.flag, *v, t.usage)
+		case *time.Duration:
+			flags.DurationVar(v, t.flag, *v, t.usage)
+		case *[]string:
+			flags.StringArrayVar(v, t.flag, *v, t.usage)
+		}
+	}
+}
+
+// set sets a setting to what a variable or the file says.
+func (t setting) set(s *settings, texts []string) error {
+	if list, ok := t.value(s).(*[]string); ok {
+		*list = texts
+		return nil
+	}
+	if len(texts) != 1 {
+		return fmt.Errorf("one value is wanted, not a list")
+	}
+	text := texts[0]
+	var err error
+	switch v := t.value(s).(type) {
+	case *string:
+		*v = text
+	case *bool:
+		if *v, err = strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("%q: want true or false", text)
+		}
+	case *int:
+		if *v, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("%q: want a whole number", text)
+		}
+	case *time.Duration:
+		if *v, err = time.ParseDuration(text); err != nil {
+			return fmt.Errorf("%q: want a time like 500ms, 30s or 2m", text)
+		}
+	}
+	return nil
+}
+
+// check judges a value, wherever it came from.
+func (t setting) check(s *settings) error {
+	switch v := t.value(s).(type) {
+	case *int:
+		if *v <= 0 {
+			return fmt.Errorf("%d: want more than 0", *v)
+		}
+	case *time.Duration:
+		if *v <= 0 {
+			return fmt.Errorf("%v: want more than 0", *v)
+		}
+	case *string:
+		if len(t.oneOf) > 0 && !slices.Contains(t.oneOf, *v) {
+			if near := capabilities.Nearest(*v, t.oneOf); near != "" {
+				return fmt.Errorf("%q: did you mean %q?", *v, near)
+			}
+			return fmt.Errorf("%q: want one of %s", *v, strings.Join(t.oneOf, ", "))
+		}
+	}
+	return nil
+}
+
+// splitURLs splits a variable at the colons that another URL follows.
+func splitURLs(s string) []string {
+	if filepath.ListSeparator != ':' {
+		return filepath.SplitList(s)
+	}
+	var list []string
+	for _, part := range filepath.SplitList(s) {
+		begins := slices.Contains([]string{"ws", "wss", "unix"}, part)
+		if begins || len(list) == 0 {
+			list = append(list, part)
+		} else {
+			list[len(list)-1] += ":" + part
+		}
+	}
+	return list
+}
+
+// splitRoots splits a variable as PATH is, and leaves :ro with its directory. A
+// directory of that name is written ./ro.
+func splitRoots(s string) []string {
+	var list []string
+	for _, part := range filepath.SplitList(s) {
+		if (part == "ro" || part == "rw") && len(list) > 0 {
+			list[len(list)-1] += ":" + part
+		} else {
+			list = append(list, part)
+		}
+	}
+	return list
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+	"syscall"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Levels and formats of logs.
+var (
+	LogLevels  = []string{"debug", "info", "warn", "error"}
+	LogFormats = []string{"console", "json"}
+)
+
+// Logger makes the program's logger. Nothing is left out by sampling.
+func Logger(w io.Writer, level, format string) (*zap.Logger, error) {
+	var l zapcore.Level
+	if err := l.Set(level); err != nil {
+		return nil, Usagef("log level %q: want debug, info, warn or error", level)
+	}
+	c := zap.NewProductionEncoderConfig()
+	c.EncodeTime = zapcore.ISO8601TimeEncoder
+	c.EncodeDuration = zapcore.StringDurationEncoder
+	encoder := zapcore.NewJSONEncoder(c)
+	if format != "json" {
+		c.ConsoleSeparator = "  "
+		c.EncodeLevel = zapcore.CapitalLevelEncoder
+		encoder = zapcore.NewConsoleEncoder(c)
+	}
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), l)), nil
+}
+
+// SyncLogger writes out what is buffered. A terminal or a pipe cannot be synced,
+// which is no error.
+func SyncLogger(log *zap.Logger) error {
+	if err := log.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTTY) {
+		return err
+	}
+	return nil
+}
+
+// Redactor is a writer that lets no secret through that it was told: a server's
+// answer that repeats the token, for instance, is in an error and so in the log. It
+// may be used concurrently.
+type Redactor struct {
+	w io.Writer
+
+	mu      sync.Mutex
+	secrets [][]byte
+}
+
+// NewRedactor makes a Redactor in front of w.
+func NewRedactor(w io.Writer) *Redactor { return &Redactor{w: w} }
+
+// maxSecrets are remembered, the newest: a token source may give ever new ones.
+const maxSecrets = 16
+
+// Add tells it a secret. Short ones are not: they would tear up ordinary text.
+func (r *Redactor) Add(secret string) {
+	if len(secret) < 8 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.secrets {
+		if string(s) == secret {
+			return
+		}
+	}
+	r.secrets = append(r.secrets, []byte(secret))
+	if len(r.secrets) > maxSecrets {
+		r.secrets = r.secrets[1:]
+	}
+}
+
+// Write writes one whole message.
+func (r *Redactor) Write(p []byte) (int, error) {
+	if _, err := r.w.Write(r.redact(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Redact returns s without secrets.
+func (r *Redactor) Redact(s string) string { return string(r.redact([]byte(s))) }
+
+func (r *Redactor) redact(p []byte) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.secrets {
+		p = bytes.ReplaceAll(p, s, []byte("[redacted]"))
+	}
+	return p
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/agent-executor/executor/capabilities"
+)
+
+// NewRoot makes the command that the others are added to. Its own errors name the
+// nearest command or flag.
+func NewRoot(name, short string) *cobra.Command {
+	root := &cobra.Command{
+		Use:               name,
+		Short:             short,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+		Args:              cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	root.PersistentFlags().String("output", "text", "`FORMAT` of what is printed: text or json")
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if o, _ := cmd.Flags().GetString("output"); o != "text" && o != "json" {
+			return Usagef("--output %q: want text or json", o)
+		}
+		return nil
+	}
+	return root
+}
+
+// JSON reports whether a command was asked for objects instead of text.
+func JSON(cmd *cobra.Command) bool {
+	o, _ := cmd.Flags().GetString("output")
+	return o == "json"
+}
+
+// Main runs the command line and returns the exit code.
+func Main(ctx context.Context, root *cobra.Command) int {
+	for _, c := range root.Commands() {
+		checkArgs(c)
+	}
+	err := root.ExecuteContext(ctx)
+	return Report(root.ErrOrStderr(), root.Name(), err, wantsJSON(os.Args[1:]))
+}
+
+// checkArgs makes errors about arguments ones of usage.
+func checkArgs(c *cobra.Command) {
+	check := c.Args
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return Usagef("%s: %w; see %s --help", cmd.Name(), err, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// wantsJSON looks for --output json itself, since the command line it is in may be
+// the very thing that is wrong.
+func wantsJSON(args []string) bool {
+	for i, a := range args {
+		switch {
+		case a == "--":
+			return false
+		case a == "--output=json", a == "--output" && i+1 < len(args) && args[i+1] == "json":
+			return true
+		}
+	}
+	return false
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	var known []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
+	}
+	if near := capabilities.Nearest(name, known); near != "" {
+		return Usagef("there is no command %q; did you mean %q?", name, near)
+	}
+	return Usagef("there is no command %q; there are %s", name, strings.Join(known, ", "))
+}
+
+func flagError(cmd *cobra.Command, err error) error {
+	if errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if near := capabilities.Nearest(unknown.GetSpecifiedName(), known); near != "" {
+			return Usagef("%w; did you mean --%s?", err, near)
+		}
+	}
+	return Usagef("%w; see %s --help", err, cmd.CommandPath())
+}
