@@ -1,0 +1,45 @@
+// Command brain is the other end for development, tests and small set-ups: it
+// accepts executors and calls their tools from the command line.
+//
+//	brain serve
+//	brain executors
+//	brain call bash '{"command":"uname -a"}'
+//
+// Its parts: serve.go is the server, control.go what it answers on its control
+// socket, page.go its status page; client.go, executors.go and call.go are the
+// commands that ask it.
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agent-executor/executor/cmd/internal/cli"
+)
+
+func main() { os.Exit(cli.Main(context.Background(), newRoot())) }
+
+func newRoot() *cobra.Command {
+	root := cli.NewRoot("brain", "Drive executors from the command line")
+	root.PersistentFlags().String("state-dir", cli.DefaultStateDir("brain"), "`DIR` of the token and the control socket")
+	root.AddCommand(serveCommand(), executorsCommand(), callCommand())
+	return root
+}
+
+// stateDir is the directory of --state-dir, absolute.
+func stateDir(cmd *cobra.Command) (string, error) {
+	dir, _ := cmd.Flags().GetString("state-dir")
+	if dir == "" {
+		return "", cli.Usagef("no state directory: HOME is not set; name one with --state-dir")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", cli.Usagef("state directory: %w", err)
+	}
+	return abs, nil
+}
+
+func socketPath(dir string) string { return filepath.Join(dir, "control.sock") }

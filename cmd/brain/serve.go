@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/cmd/internal/cli"
+	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/brain"
+)
+
+const (
+	shutdownTimeout = 10 * time.Second
+	maxSocketPath   = 103 // of a Unix socket, on the system that allows least
+)
+
+// serveOptions are the flags of brain serve.
+type serveOptions struct {
+	listen, tokenFile, stateDir string
+	logLevel, logFormat         string
+}
+
+func serveCommand() *cobra.Command {
+	var o serveOptions
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Accept executors until told to stop",
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.stateDir, err = stateDir(cmd); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return serve(ctx, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.listen, "listen", "127.0.0.1:7070", "`ADDR` executors connect to, at /executor; the status page is at /")
+	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token executors have to send; it is made when there is none (default: token in the state directory)")
+	f.StringVar(&o.logLevel, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error")
+	f.StringVar(&o.logFormat, "log-format", "console", "`FORMAT` of the log: console or json")
+	return c
+}
+
+// serve runs the brain until ctx is done.
+func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error {
+	hide := cli.NewRedactor(stderr)
+	log, err := cli.Logger(hide, o.logLevel, o.logFormat)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = cli.SyncLogger(log) }()
+
+	lock, warning, err := cli.LockState(o.stateDir, "brain")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if warning != "" {
+		log.Warn(warning)
+	}
+	tokenFile := o.tokenFile
+	if tokenFile == "" {
+		tokenFile = filepath.Join(o.stateDir, "token")
+	}
+	token, made, err := cli.EnsureToken(tokenFile)
+	if err != nil {
+		return cli.WithCode(cli.ExitUsage, err)
+	}
+	hide.Add(token)
+	if warning := cli.TokenFileWarning(tokenFile); warning != "" {
+		log.Warn(warning)
+	}
+
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w; choose another address with --listen", err)
+	}
+	defer listener.Close()
+	control, err := listenControl(o.stateDir)
+	if err != nil {
+		return err
+	}
+	defer control.Close()
+
+	s := newServer(token, log)
+	defer s.brain.Close("going away")
+	what := "token file:"
+	if made {
+		what = "token file, made now:"
+	}
+	addr := listener.Addr().String()
+	fmt.Fprintf(stdout, "brain listens on %s\n%s %s\nconnect with: executor run --brain ws://%s/executor --token-file %s\n",
+		addr, what, tokenFile, addr, tokenFile)
+	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		log.Warn("others on the network can read the token and everything else on the way; put TLS in front, or listen on 127.0.0.1")
+	}
+	return s.run(ctx, listener, control)
+}
+
+// server is the brain with what is around it.
+type server struct {
+	brain   *brain.Brain
+	token   [sha256.Size]byte
+	log     *zap.Logger
+	started time.Time
+	watch   *watch
+}
+
+func newServer(token string, log *zap.Logger) *server {
+	s := &server{token: sha256.Sum256([]byte(token)), log: log, started: time.Now(), watch: newWatch()}
+	s.brain = brain.New(brain.Options{
+		Authenticate: s.authenticate,
+		OnExecutor:   func(*brain.Executor, bool) { s.watch.changed() },
+		Logger:       log.Named("brain"),
+	})
+	return s
+}
+
+// run serves both listeners until ctx is done, then closes everything. Executors
+// are told 1001, so that they come back.
+func (s *server) run(ctx context.Context, public, control net.Listener) error {
+	publicHTTP := &http.Server{Handler: s.publicHandler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel)))}
+	controlHTTP := &http.Server{Handler: s.controlHandler(), ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 2)
+	go func() { ended <- publicHTTP.Serve(public) }()
+	go func() { ended <- controlHTTP.Serve(control) }()
+	var err error
+	waiting := 2
+	select {
+	case <-ctx.Done():
+		s.log.Info("brain ends, executors are told to come back")
+	case err = <-ended:
+		waiting--
+	}
+	limit, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	_ = public.Close() // nobody comes while those that are here are sent away
+	_ = s.brain.Shutdown(limit)
+	_ = controlHTTP.Shutdown(limit) // answers of calls that were cut short
+	_ = publicHTTP.Close()
+	for range waiting {
+		<-ended
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func (s *server) publicHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/executor", s.brain)
+	mux.HandleFunc("GET /{$}", s.page)
+	return mux
+}
+
+// authenticate compares tokens in constant time. Who has the token may have any
+// executor's id.
+func (s *server) authenticate(r *http.Request) (brain.Principal, error) {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	sum := sha256.Sum256([]byte(given))
+	if !ok || subtle.ConstantTimeCompare(sum[:], s.token[:]) != 1 {
+		return brain.Principal{}, protocol.Errorf(protocol.CodeUnauthorized, "the token is not this brain's")
+	}
+	return brain.Principal{Name: "token"}, nil
+}
+
+// listenControl opens the control socket, for its owner only. The state directory is
+// locked, so that a socket that is there is a dead brain's.
+func listenControl(dir string) (net.Listener, error) {
+	path := socketPath(dir)
+	if len(path) > maxSocketPath {
+		return nil, cli.Usagef("the path of the control socket %s is longer than %d bytes; name a shorter --state-dir", path, maxSocketPath)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	l, err := listenPrivate(path)
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	return l, nil
+}
