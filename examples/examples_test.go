@@ -7,12 +7,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,8 +76,7 @@ func TestCustomToolIsCalledByOwnBrain(t *testing.T) {
 	brain := start(t, program("own-brain"), "-results", kept, "greet", `{"name":"Ada"}`)
 	hands := start(t, program("custom-tool"), "-url", brain.url())
 
-	hands.ends()
-	brain.ends()
+	bothEnd(brain, hands)
 	require.Equal(t, "Hello, Ada!", brain.result().Content[0].Text)
 	file, err := os.ReadFile(kept)
 	require.NoError(t, err)
@@ -84,8 +87,7 @@ func TestEmbedWorksForOwnBrain(t *testing.T) {
 	brain := start(t, program("own-brain"), "bash", `{"command":"echo hi; exit 3"}`)
 	hands := start(t, program("embed"), "-url", brain.url())
 
-	hands.ends()
-	brain.ends()
+	bothEnd(brain, hands)
 	requireHiAnd3(t, brain.result())
 	require.Equal(t, "the program goes on with its own work\nthe brain has no more work\n", hands.stdout.String())
 }
@@ -97,8 +99,7 @@ func TestEmbedWorksForABrainInNode(t *testing.T) {
 	brain := start(t, "node", script, "echo hi; exit 3")
 	hands := start(t, program("embed"), "-url", brain.url())
 
-	hands.ends()
-	brain.ends()
+	bothEnd(brain, hands)
 	requireHiAnd3(t, brain.result())
 }
 
@@ -107,8 +108,7 @@ func TestCustomToolWorksForABrainInNode(t *testing.T) {
 	brain := start(t, "node", script, `{"name":"Ada","loud":true}`)
 	hands := start(t, program("custom-tool"), "-url", brain.url())
 
-	hands.ends()
-	brain.ends()
+	bothEnd(brain, hands)
 	require.Equal(t, "HELLO, ADA!", brain.result().Content[0].Text)
 }
 
@@ -127,6 +127,90 @@ func refuses(t *testing.T, brain string, args ...string) {
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 1, exit.ExitCode(), "%s", out)
 	require.Contains(t, string(out), "credential rejected")
+}
+
+// The call, or the answer to it, is lost with the connection. It is run once all the
+// same, and its result arrives.
+func TestLostConnectionRunsTheCallOnce(t *testing.T) {
+	brains := map[string]func(t *testing.T, command string) *process{
+		"go": func(t *testing.T, command string) *process {
+			input, err := json.Marshal(map[string]string{"command": command})
+			require.NoError(t, err)
+			return start(t, program("own-brain"), "bash", string(input))
+		},
+		"node": func(t *testing.T, command string) *process {
+			return start(t, "node", installNode(t), command)
+		},
+	}
+	for name, brain := range brains {
+		for _, lost := range []string{"call", "answer"} {
+			t.Run(name+", "+lost, func(t *testing.T) {
+				t.Parallel()
+				runs := filepath.Join(t.TempDir(), "runs")
+				b := brain(t, "echo run >>"+runs+"; echo hi; exit 3")
+				hands := start(t, program("embed"), "-url", cutOnce(t, b.url(), lost == "answer"))
+
+				bothEnd(b, hands)
+				requireHiAnd3(t, b.result())
+				ran, err := os.ReadFile(runs)
+				require.NoError(t, err)
+				require.Equal(t, "run\n", string(ran))
+			})
+		}
+	}
+}
+
+// cutOnce relays connections to brainURL and returns its own URL. The first
+// connection is cut when the brain sends a tool.call, before or after that is passed on.
+func cutOnce(t *testing.T, brainURL string, passOn bool) string {
+	t.Helper()
+	brain, err := url.Parse(brainURL)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var running sync.WaitGroup
+	var cut atomic.Bool
+	relay := func(hands, brain net.Conn) {
+		defer running.Done()
+		defer func() { _, _ = hands.Close(), brain.Close() }()
+		var seen []byte
+		for buf := make([]byte, 4096); ; {
+			n, err := brain.Read(buf)
+			seen = append(seen, buf[:n]...)
+			lost := bytes.Contains(seen, []byte(`"tool.call"`)) && cut.CompareAndSwap(false, true)
+			if err != nil || lost && !passOn {
+				return
+			}
+			if _, err := hands.Write(buf[:n]); err != nil || lost {
+				return
+			}
+		}
+	}
+	running.Go(func() {
+		for {
+			hands, err := l.Accept()
+			if err != nil {
+				return // the test is over
+			}
+			conn, err := net.Dial("tcp", brain.Host)
+			if err != nil {
+				_ = hands.Close()
+				continue
+			}
+			running.Add(1)
+			go relay(hands, conn)
+			running.Go(func() {
+				_, _ = io.Copy(conn, hands)
+				_, _ = hands.Close(), conn.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		running.Wait() // the processes have ended before
+		require.True(t, cut.Load(), "no connection was cut")
+	})
+	return "ws://" + l.Addr().String() + brain.Path
 }
 
 func requireHiAnd3(t *testing.T, r result) {
@@ -205,11 +289,19 @@ func (p *process) url() string {
 	}
 }
 
-// ends waits until the process has ended with 0.
-func (p *process) ends() {
-	p.t.Helper()
-	<-p.ended
-	require.NoError(p.t, p.err, "%s: %s", p.name, p.stderr.String())
+// bothEnd waits until both have ended with 0.
+func bothEnd(a, b *process) {
+	a.t.Helper()
+	first, second := a, b
+	select {
+	case <-a.ended:
+	case <-b.ended:
+		first, second = b, a
+	}
+	for _, p := range []*process{first, second} { // when the first has failed, the second is not waited for
+		<-p.ended
+		require.NoError(a.t, p.err, "%s\n%s: %s\n%s: %s", p.name, a.name, a.stderr.String(), b.name, b.stderr.String())
+	}
 }
 
 // result is the one line that a brain prints.

@@ -5,9 +5,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"log"
 	"net"
@@ -16,16 +16,14 @@ import (
 
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/brain"
+	"github.com/agent-executor/executor/protocol/rpc"
 )
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "address to listen on")
 	keep := flag.String("results", "", "file to keep results in (default: in memory)")
 	flag.Parse()
-
-	results, err := openResults(*keep)
-	check(err)
-	b := brain.New(brain.Options{Authenticate: authenticate, Results: results})
+	b := brain.New(brain.Options{Authenticate: authenticate, Results: openResults(*keep)})
 	l, err := net.Listen("tcp", *listen)
 	check(err)
 	log.Printf("ws://%s/executor", l.Addr())
@@ -36,12 +34,14 @@ func main() {
 	check(err)
 	s, err := x.Assign(ctx, protocol.SessionAssignParams{}) // returns when it is ready
 	check(err)
-	result, err := s.Call(ctx, flag.Arg(0), json.RawMessage(cmp.Or(flag.Arg(1), "{}")))
+	result, err := s.Call(ctx, flag.Arg(0), json.RawMessage(flag.Arg(1)))
 	check(err)
 	check(json.NewEncoder(os.Stdout).Encode(result))
 	check(s.Stop(ctx, "the work is done"))
-	_, err = x.Drain(ctx, protocol.DrainParams{Reason: "no more work"}) // the executor ends
-	check(err)
+	_, err = brain.Do(ctx, x, protocol.ExecutorDrain, protocol.DrainParams{Reason: "no more work"})
+	if !errors.Is(err, rpc.ErrClosed) { // which says that it left before it answered
+		check(err)
+	}
 	check(b.Close("the work is done"))
 }
 

@@ -20,24 +20,21 @@ type results struct {
 	kept map[[2]string]bool // by session and call
 }
 
-func openResults(path string) (brain.Results, error) {
+func openResults(path string) brain.Results {
 	if path == "" {
-		return brain.NewMemoryResults(0), nil
+		return brain.NewMemoryResults(0)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	r := &results{file: f, kept: map[[2]string]bool{}}
 	for lines := bufio.NewReader(f); ; {
 		line, err := lines.ReadBytes('\n')
 		if err != nil { // the end; what a crash left unfinished is cut off, its result was not acknowledged
-			return r, f.Truncate(r.size)
+			check(f.Truncate(r.size))
+			return r
 		}
 		var p protocol.ToolResultParams
-		if err := json.Unmarshal(line, &p); err != nil {
-			return nil, err
-		}
+		check(json.Unmarshal(line, &p))
 		r.kept[[2]string{p.SessionID, p.ToolCallID}] = true
 		r.size += int64(len(line))
 	}

@@ -16,20 +16,17 @@ const token = process.env.BRAIN_TOKEN || fail('set BRAIN_TOKEN to the token that
 const session = { session_id: `ses_${randomUUID()}` };
 const call = { ...session, tool_call_id: `call_${randomUUID()}` };
 const results = new Map(); // session and call → the params of tool.result
-const told = {}; // what the executor is waited for to tell → {promise, resolve}
-for (const what of ['session.ready', call.tool_call_id, 'session.ended']) {
-  told[what] = {};
-  told[what].promise = new Promise((resolve) => (told[what].resolve = resolve));
-}
+const deferred = () => { const d = {}; d.promise = new Promise((resolve) => (d.resolve = resolve)); return d; };
+const told = { 'session.ready': deferred(), [call.tool_call_id]: deferred(), 'session.ended': deferred() }; // by the executor
 let executorID, capabilities, current, drained = false; // the one executor of this brain, and its newest connection
 
 // Requests whose answer was not seen are sent again on the next connection: every method used here may be repeated.
-const unanswered = new Map(); // id → {message, resolve, reject}
+const unanswered = new Map(); // id → {message, tries, resolve, reject}
 
 function request(method, params) {
   return new Promise((resolve, reject) => {
     const message = { jsonrpc: '2.0', id: randomUUID(), method, params };
-    unanswered.set(message.id, { message, resolve, reject });
+    unanswered.set(message.id, { message, tries: 20, resolve, reject });
     send(current, message);
   });
 }
@@ -100,7 +97,7 @@ function receive(conn, data, isBinary) {
   let m;
   try {
     if (isBinary) throw new Error('register was answered without binary_frames');
-    m = JSON.parse(data);
+    m = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(data));
   } catch {
     return send(conn, { id: null, error: refusal(-32700, 'parse_error', 'parse error') });
   }
@@ -110,15 +107,22 @@ function receive(conn, data, isBinary) {
   const fits = m?.jsonrpc === '2.0' && (asks || answers) && idFits;
   if (!fits) return send(conn, { id: null, error: refusal(-32600, 'invalid_request', 'not a JSON-RPC 2.0 object') });
   if (answers) {
-    const { message, resolve, reject } = unanswered.get(m.id) ?? {};
+    const waiting = unanswered.get(m.id);
+    if (!waiting) return;
+    // Our acknowledgement of session.ready may have been lost. The executor then sends session.ready again; until we have
+    // acknowledged that, the session is not active for it.
+    const later = m.error?.data?.retryable || m.error?.data?.reason === 'session_not_active';
+    if (later && waiting.tries-- > 0) return setTimeout(() => send(current, waiting.message), 500);
     unanswered.delete(m.id);
-    return m.error ? reject?.(new Error(`${message.method}: ${m.error.message}`)) : resolve?.(m.result);
+    return m.error ? waiting.reject(new Error(`${waiting.message.method}: ${m.error.message}`)) : waiting.resolve(m.result);
   }
   if (m.id === undefined) return; // notifications: session.status and others that nothing has to be done about
   try {
     if (!conn.id && m.method !== 'executor.register') throw refusal(-32600, 'invalid_request', 'executor.register comes first');
     if (!Object.hasOwn(handlers, m.method)) throw refusal(-32601, 'method_not_found', `there is no method ${m.method}`);
-    send(conn, { id: m.id, result: handlers[m.method](conn, m.params ?? {}) });
+    const params = m.params ?? {};
+    if (typeof params !== 'object' || Array.isArray(params)) throw refusal(-32602, 'invalid_params', 'params: want an object');
+    send(conn, { id: m.id, result: handlers[m.method](conn, params) });
   } catch (error) {
     send(conn, { id: m.id, error: error.code ? error : refusal(-32603, 'internal_error', 'internal error') });
   }
@@ -128,6 +132,7 @@ function receive(conn, data, isBinary) {
 const digest = (text) => createHash('sha256').update(text ?? '').digest(); // of equal length, as the comparison wants it
 const server = new WebSocketServer({
   host: '127.0.0.1', port: Number(flags.port), maxPayload: 1 << 20,
+  skipUTF8Validation: true, // or a text that is not UTF-8 would end the connection; receive answers it
   verifyClient: ({ req }) => timingSafeEqual(digest(req.headers.authorization), digest(`Bearer ${token}`)), // else: 401
   handleProtocols: (offered) => offered.has('executor.v1') && 'executor.v1',
 });
