@@ -63,7 +63,7 @@ func (t *inputType[In]) decode(raw json.RawMessage) (In, error) {
 			return zero, err
 		}
 	}
-	in, err := protocol.DecodeParams[In](raw)
+	in, err := protocol.DecodeParams[In](raw, nil)
 	if err != nil {
 		return zero, inputError(raw, err)
 	}
@@ -76,7 +76,7 @@ func (t *inputType[In]) decode(raw json.RawMessage) (In, error) {
 }
 
 func validate(schema *jsonschema.Resolved, raw json.RawMessage) error {
-	v, err := protocol.DecodeParams[any](raw)
+	v, err := protocol.DecodeParams[any](raw, nil)
 	if err != nil {
 		return inputError(raw, err)
 	}

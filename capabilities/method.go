@@ -105,39 +105,13 @@ func newRequest[P, R any](m protocol.Method[P, R], id string, p P, h func(contex
 	return req
 }
 
-// decodeParams decodes, puts the raw bytes of a binary message in place and only
-// then checks, since a check may look at them.
 func decodeParams[P any](raw json.RawMessage, data []byte) (P, error) {
-	if data == nil {
-		p, err := protocol.DecodeParams[P](raw)
-		if err != nil {
-			return p, asInvalidParams(err)
-		}
-		return p, nil
-	}
-	d, err := protocol.DecodeParams[unchecked[P]](raw)
-	p := d.params
+	p, err := protocol.DecodeParams[P](raw, data)
 	if err != nil {
 		return p, asInvalidParams(err)
 	}
-	blob, ok := any(&p).(protocol.Blob)
-	if !ok {
-		return p, protocol.Errorf(protocol.CodeInvalidParams, "data: the method takes no binary message")
-	}
-	*blob.Blob() = data
-	if c, ok := any(p).(protocol.Checker); ok {
-		if err := c.Check(); err != nil {
-			return p, asInvalidParams(err)
-		}
-	}
 	return p, nil
 }
-
-// unchecked hides the Check of P from protocol.DecodeParams, whose words for
-// errors are kept.
-type unchecked[P any] struct{ params P }
-
-func (u *unchecked[P]) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, &u.params) }
 
 // checkMethod panics unless a capability may answer the method.
 func checkMethod(capability string, spec protocol.Spec) {

@@ -88,8 +88,8 @@ func TestDecodeParamsNamesTheMember(t *testing.T) {
 		{"tool.call", `{"session_id":`, "params: not valid JSON at byte 14"},
 		{"tool.call", `{"session_id":"s",}`, "params: not valid JSON at byte 19"},
 		{"session.assign", `{"session_id":"s","work_id":"w","lease":{"fencing_token":"12"}}`, "lease.fencing_token: want an integer, got string"},
-		{"session.assign", `{"session_id":"s","work_id":"w","metadata":{"a":1}}`, "metadata: want a string, got number"},
-		{"session.assign", `{"session_id":"s","work_id":"w","mcp_servers":[{"transport":{"args":"x"}}]}`, "mcp_servers.transport.args: want an array, got string"},
+		{"session.assign", `{"session_id":"s","work_id":"w","metadata":{"a":1}}`, "metadata.a: want a string, got number"},
+		{"session.assign", `{"session_id":"s","work_id":"w","mcp_servers":[{"transport":{"args":"x"}}]}`, "mcp_servers.0.transport.args: want an array, got string"},
 		{"process.start", `{"session_id":"s","process_id":"p"}`, "argv: exactly one of argv, package_install and file_transfer is needed, got 0"},
 		{"process.start", `{"session_id":"s","process_id":"p","argv":["x"],"file_transfer":{}}`, "argv: exactly one of argv, package_install and file_transfer is needed, got 2"},
 		{"process.start", `{"session_id":"s","process_id":"p","argv":["x"],"io_mode":"tty"}`, "io_mode: must be pipes or pty"},
@@ -105,8 +105,8 @@ func TestDecodeParamsNamesTheMember(t *testing.T) {
 		{"executor.register", `{"protocol":"executor.v1","capabilities":[]}`, "capabilities: want an object, got array"},
 		{"executor.heartbeat", `{"connection_id":"c","load":{"cpu_percent":"50"}}`, "load.cpu_percent: want a number, got string"},
 		{"executor.capabilities_update", `{}`, "capabilities: required, but missing"},
-		{"fs.mount", `{"session_id":"s","service_url":"u","mounts":[{"readonly":1}]}`, "mounts.readonly: want true or false, got number"},
-		{"turn.start", `{"session_id":"s","turn_id":"t","input":[{"type":"image","data":"~"}]}`, "input.data: want a base64 string"},
+		{"fs.mount", `{"session_id":"s","service_url":"u","mounts":[{"readonly":1}]}`, "mounts.0.readonly: want true or false, got number"},
+		{"turn.start", `{"session_id":"s","turn_id":"t","input":[{"type":"image","data":"~"}]}`, "input.0.data: want a base64 string"},
 		{"terminal.open", `{"terminal_id":"t","cols":0,"rows":24}`, "cols: must be between 1 and 65535, got 0"},
 	} {
 		t.Run(c.method+" "+c.params, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestDecodeParamsWrongKindsEverywhere(t *testing.T) {
 				}
 				requireInvalidParams(t, err)
 				if err := json.Unmarshal([]byte(wrong), reflect.New(f.Type).Interface()); err != nil {
-					require.Regexp(t, `^`+name+`(\.[a-z_]+)*: want `, errMessage(m.decode(json.RawMessage(fmt.Sprintf(`{%q:%s}`, name, wrong)))))
+					require.Regexp(t, `^`+name+`(\.[a-z0-9_]+)*: want `, errMessage(m.decode(json.RawMessage(fmt.Sprintf(`{%q:%s}`, name, wrong)))))
 				}
 			}
 		}
@@ -151,16 +151,16 @@ func errMessage(_ any, err error) string { return err.(*protocol.Error).Message 
 
 func TestDecodeParamsIsLenientWhereItMay(t *testing.T) {
 	for _, raw := range []string{"", "null", "{}", `{"reason":null}`, ` { "reason" : null, "unheard_of": [1] } `} {
-		p, err := protocol.DecodeParams[protocol.DrainParams](json.RawMessage(raw))
+		p, err := protocol.DecodeParams[protocol.DrainParams](json.RawMessage(raw), nil)
 		require.NoError(t, err, raw)
 		assert.Zero(t, p)
 	}
-	_, err := protocol.DecodeParams[protocol.ToolCallParams](nil)
+	_, err := protocol.DecodeParams[protocol.ToolCallParams](nil, nil)
 	requireInvalidParams(t, err)
 }
 
 func TestLongValuesAreNotEchoed(t *testing.T) {
-	_, err := protocol.DecodeParams[protocol.ToolCallParams](json.RawMessage(`{"deadline_ms":` + strings.Repeat("9", 1<<16) + `}`))
+	_, err := protocol.DecodeParams[protocol.ToolCallParams](json.RawMessage(`{"deadline_ms":`+strings.Repeat("9", 1<<16)+`}`), nil)
 	requireInvalidParams(t, err)
 	assert.Equal(t, "deadline_ms: want an integer, got number", err.(*protocol.Error).Message)
 }

@@ -468,7 +468,7 @@ func TestDocumentBinaryMessage(t *testing.T) {
 	var m message
 	require.NoError(t, strict(object, &m))
 	require.Equal(t, protocol.ProcessOutput.Name, m.Method)
-	p, err := protocol.DecodeParams[protocol.ProcessOutputParams](m.Params)
+	p, err := protocol.DecodeParams[protocol.ProcessOutputParams](m.Params, nil)
 	require.NoError(t, err)
 	require.Empty(t, p.Data)
 	*p.Blob() = data

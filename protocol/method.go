@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/agent-executor/executor/protocol/internal/jsonwire"
 )
 
 // End is one end of the protocol, as the sender of a message.
@@ -52,15 +53,23 @@ type Checker interface{ Check() error }
 // in a text message.
 type Blob interface{ Blob() *[]byte }
 
-// DecodeParams reads params into P and checks them. The error is always an
-// *Error with code invalid_params that names the member. Unknown members are
-// ignored; absent params are read as an empty object.
-func DecodeParams[P any](raw json.RawMessage) (P, error) {
+// DecodeParams reads params into P, puts data, the raw part of a binary message, in
+// place without a copy, and checks them. The error is always an *Error with code
+// invalid_params that names the member. Unknown members are ignored; absent params
+// are read as an empty object.
+func DecodeParams[P any](raw json.RawMessage, data []byte) (P, error) {
 	var p P
 	if len(raw) > 0 && string(raw) != "null" {
-		if err := json.Unmarshal(raw, &p); err != nil {
-			return p, invalidParams(reflect.TypeFor[P](), raw, err)
+		if err := jsonwire.Unmarshal(raw, &p, false); err != nil {
+			return p, invalidParams(err)
 		}
+	}
+	if data != nil {
+		blob, ok := any(&p).(Blob)
+		if !ok {
+			return p, Errorf(CodeInvalidParams, "data: the method takes no binary message")
+		}
+		*blob.Blob() = data
 	}
 	if c, ok := any(p).(Checker); ok {
 		if err := c.Check(); err != nil {
@@ -77,98 +86,35 @@ func DecodeResult[R any](raw json.RawMessage) (R, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return r, nil
 	}
-	if err := json.Unmarshal(raw, &r); err != nil {
+	if err := jsonwire.Unmarshal(raw, &r, false); err != nil {
 		return r, fmt.Errorf("decode result: %w", err)
 	}
 	return r, nil
 }
 
-// invalidParams turns an error of encoding/json into invalid_params that names
-// the member. It looks at the error's type, never at its text, so that no name
-// of this implementation crosses the wire.
-func invalidParams(t reflect.Type, raw json.RawMessage, err error) *Error {
-	var syntax *json.SyntaxError
+// invalidParams turns an error of decoding into invalid_params that names the
+// member, without a name of this implementation.
+func invalidParams(err error) *Error {
+	var syntax *jsonwire.SyntaxError
 	if errors.As(err, &syntax) {
 		return Errorf(CodeInvalidParams, "params: not valid JSON at byte %d", syntax.Offset)
 	}
-	var wrongType *json.UnmarshalTypeError
-	if errors.As(err, &wrongType) {
-		kind, _, _ := strings.Cut(wrongType.Value, " ") // "number 1.5": the number may be long
-		return Errorf(CodeInvalidParams, "%s: want %s, got %s", orParams(wrongType.Field), jsonTypeName(wrongType.Type), kind)
+	var wrong *jsonwire.TypeError
+	if !errors.As(err, &wrong) {
+		return Errorf(CodeInvalidParams, "params: not what the method takes")
 	}
-	// A string that is no base64 or no time: the error does not say where.
-	field, leaf := culprit(t, raw)
-	return Errorf(CodeInvalidParams, "%s: want %s", orParams(field), jsonTypeName(leaf))
-}
-
-func orParams(field string) string {
+	field := wrong.Field
 	if field == "" {
-		return "params"
-	}
-	return field
-}
-
-// culprit finds the first member below raw that does not decode into its type.
-func culprit(t reflect.Type, raw json.RawMessage) (path string, leaf reflect.Type) {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	bad := func(t reflect.Type, raw json.RawMessage) bool {
-		return json.Unmarshal(raw, reflect.New(t).Interface()) != nil
+		field = "params"
 	}
 	switch {
-	case t == reflect.TypeFor[Time]():
-	case t.Kind() == reflect.Struct:
-		var members map[string]json.RawMessage
-		_ = json.Unmarshal(raw, &members)
-		for field := range t.Fields() {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if member, ok := members[name]; ok && bad(field.Type, member) {
-				sub, leaf := culprit(field.Type, member)
-				return strings.TrimSuffix(name+"."+sub, "."), leaf
-			}
-		}
-	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
-		var items []json.RawMessage
-		_ = json.Unmarshal(raw, &items)
-		for _, item := range items {
-			if bad(t.Elem(), item) {
-				return culprit(t.Elem(), item)
-			}
-		}
+	case errors.Is(wrong.Err, errTime):
+		return Errorf(CodeInvalidParams, "%s: want a time as in RFC 3339", field)
+	case wrong.Err != nil:
+		return Errorf(CodeInvalidParams, "%s: want %s", field, wrong.Want)
 	}
-	return "", t
-}
-
-// jsonTypeName says in JSON's words what decodes into t.
-func jsonTypeName(t reflect.Type) string {
-	switch {
-	case t == nil:
-		return "another type"
-	case t == reflect.TypeFor[Time]():
-		return "a time as in RFC 3339"
-	}
-	switch t.Kind() {
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return "an integer"
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return "an integer that is not negative"
-	case reflect.Float32, reflect.Float64:
-		return "a number"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.String:
-		return "a string"
-	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Uint8 {
-			return "a base64 string"
-		}
-		return "an array"
-	case reflect.Map, reflect.Struct:
-		return "an object"
-	default:
-		return "another type"
-	}
+	kind, _, _ := strings.Cut(wrong.Got, " ") // "number 1.5": the number may be long
+	return Errorf(CodeInvalidParams, "%s: want %s, got %s", field, wrong.Want, kind)
 }
 
 // required returns invalid_params for the first of the name, value pairs whose

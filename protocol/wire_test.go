@@ -37,7 +37,7 @@ func notification[P any](n protocol.Notification[P]) method {
 	return method{n.Spec, reflect.TypeFor[P](), nil, decodeAny[P]}
 }
 
-func decodeAny[P any](raw json.RawMessage) (any, error) { return protocol.DecodeParams[P](raw) }
+func decodeAny[P any](raw json.RawMessage) (any, error) { return protocol.DecodeParams[P](raw, nil) }
 
 func methods() []method {
 	return []method{
@@ -308,7 +308,7 @@ func isLeaf(t reflect.Type) bool {
 
 // The advertised capabilities in the golden register use every documented detail.
 func TestGoldenRegisterShowsEveryCapability(t *testing.T) {
-	params, err := protocol.DecodeParams[protocol.RegisterParams](readGolden(t, "executor.register").Request.Params)
+	params, err := protocol.DecodeParams[protocol.RegisterParams](readGolden(t, "executor.register").Request.Params, nil)
 	require.NoError(t, err)
 	require.ElementsMatch(t, slices.Collect(maps.Keys(capabilityDetails())), slices.Collect(maps.Keys(params.Capabilities)))
 	for name, typ := range capabilityDetails() {

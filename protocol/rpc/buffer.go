@@ -1,8 +1,9 @@
 package rpc
 
 import (
-	"encoding/json"
 	"sync"
+
+	"github.com/agent-executor/executor/protocol/internal/jsonwire"
 )
 
 // Buffers for frames, in two sizes so that one big frame does not make every
@@ -65,40 +66,12 @@ func (f *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// encoder is a reused encoding/json encoder: without it each message costs a
-// copy of itself.
-type encoder struct {
-	*buffer
-	enc *json.Encoder
-}
-
-var encoders = sync.Pool{New: func() any {
-	e := &encoder{}
-	e.enc = json.NewEncoder(e)
-	e.enc.SetEscapeHTML(false)
-	return e
-}}
-
 // writeJSON writes v. After an error the buffer holds no part of it.
 func (f *buffer) writeJSON(v any) error {
-	switch raw := v.(type) {
-	case nil:
-		f.b = append(f.b, "null"...)
-		return nil
-	case json.RawMessage:
-		if len(raw) == 0 {
-			raw = json.RawMessage("null")
-		}
-		_, err := f.Write(raw)
+	b, err := jsonwire.Append(f.b, v)
+	if err != nil {
 		return err
 	}
-	e := encoders.Get().(*encoder)
-	e.buffer = f
-	if err := e.enc.Encode(v); err != nil {
-		return err // the encoder keeps its error: it is not used again
-	}
-	f.b = f.b[:len(f.b)-1] // its newline
-	e.buffer = nil
-	encoders.Put(e)
+	f.b = b
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/internal/jsonwire"
 )
 
 // Frames is a transport: a WebSocket, over TCP, TLS or a Unix socket, or a pipe in
@@ -90,6 +91,7 @@ type Conn struct {
 
 	mu      sync.Mutex
 	pending map[uint64]*pendingCall
+	free    []*pendingCall
 	lanes   map[string]*lane
 	err     error // why the connection ended; set once
 }
@@ -254,8 +256,6 @@ type reply struct {
 	lost  bool // the connection ended first
 }
 
-var pendingCalls = sync.Pool{New: func() any { return &pendingCall{reply: make(chan reply, 1)} }}
-
 // Call sends a request and waits for its answer: a result, the peer's
 // *protocol.Error, the context's error, or one that wraps ErrClosed. After the
 // context's end a late answer is dropped; whether the peer did what was asked is
@@ -306,14 +306,14 @@ func (c *Conn) call(ctx context.Context, spec protocol.Spec, params, result any,
 	if err := c.checkSize(&f); err != nil {
 		return fmt.Errorf("%s: %w", spec.Name, err)
 	}
-	p := pendingCalls.Get().(*pendingCall)
-	p.first = first
 	c.mu.Lock()
 	if c.pending == nil || c.err != nil {
 		c.mu.Unlock()
 		f.free()
 		return fmt.Errorf("%s: %w", spec.Name, c.closedError())
 	}
+	p := c.newPending()
+	p.first = first
 	c.pending[n] = p
 	busy := len(c.pending) > 1
 	c.mu.Unlock()
@@ -333,7 +333,7 @@ func (c *Conn) call(ctx context.Context, spec protocol.Spec, params, result any,
 			return fmt.Errorf("%s: %w", spec.Name, ctx.Err())
 		}
 	}
-	pendingCalls.Put(p)
+	c.freePending(p)
 	if r.lost {
 		return fmt.Errorf("%s: %w", spec.Name, c.closedError())
 	}
@@ -385,7 +385,31 @@ func (c *Conn) forget(n uint64, p *pendingCall) {
 		r := <-p.reply
 		r.frame.free()
 	}
-	pendingCalls.Put(p)
+	c.freePending(p)
+}
+
+// maxFreePending is how many pendingCalls a connection keeps for its next calls.
+const maxFreePending = 64
+
+// newPending and freePending keep them by connection, not in a sync.Pool, since a
+// channel must not leave the test bubble it was made in. c.mu is held by the caller
+// of newPending.
+func (c *Conn) newPending() *pendingCall {
+	if n := len(c.free); n > 0 {
+		p := c.free[n-1]
+		c.free = c.free[:n-1]
+		return p
+	}
+	return &pendingCall{reply: make(chan reply, 1)}
+}
+
+func (c *Conn) freePending(p *pendingCall) {
+	p.first = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.free) < maxFreePending {
+		c.free = append(c.free, p)
+	}
 }
 
 func decodeResult(m message, result any) error {
@@ -396,7 +420,7 @@ func decodeResult(m message, result any) error {
 		*raw = append((*raw)[:0], m.result...)
 		return nil
 	}
-	if err := json.Unmarshal(m.result, result); err != nil {
+	if err := jsonwire.Unmarshal(m.result, result, true); err != nil {
 		return fmt.Errorf("decode result: %w", err)
 	}
 	if blob, ok := result.(protocol.Blob); ok && m.data != nil {

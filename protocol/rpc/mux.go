@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -93,14 +94,7 @@ func (x *Mux) Refuse(spec protocol.Spec, err *protocol.Error) {
 func (x *Mux) Handles(method string) bool { return x.entries[method] != nil }
 
 func decodeParams[P any](raw json.RawMessage, data []byte) (P, error) {
-	p, err := protocol.DecodeParams[P](raw)
-	if err != nil || data == nil {
-		return p, err
-	}
-	if blob, ok := any(&p).(protocol.Blob); ok {
-		*blob.Blob() = append([]byte(nil), data...) // the frame's memory is reused
-	}
-	return p, nil
+	return protocol.DecodeParams[P](raw, bytes.Clone(data)) // the frame's memory is reused
 }
 
 // lane runs jobs one after another. It lives in Conn.lanes while it has any.

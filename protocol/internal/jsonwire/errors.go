@@ -138,5 +138,31 @@ func fromJSON(err error, t reflect.Type, data []byte, i int) *TypeError {
 	if errors.As(err, &wrong) && wrong.Type != nil {
 		return &TypeError{Field: wrong.Field, Want: wantOf(wrong.Type), Got: shorten(wrong.Value)}
 	}
+	if t.Kind() == reflect.Struct {
+		if e := blame(t, data[i:SkipValue(data, i)]); e != nil {
+			return e
+		}
+	}
 	return &TypeError{Want: wantOf(t), Got: gotAt(data, i), Err: err}
+}
+
+// blame finds the member that does not decode, when encoding/json refused a struct
+// without saying which.
+func blame(t reflect.Type, data []byte) *TypeError {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		member, given := members[name]
+		if !given || f.Anonymous || !f.IsExported() {
+			continue
+		}
+		var wrong *TypeError
+		if errors.As(Unmarshal(member, reflect.New(f.Type).Interface(), true), &wrong) {
+			return wrong.in(name)
+		}
+	}
+	return nil
 }
