@@ -7,12 +7,15 @@
 package standard
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/files"
+	"github.com/agent-executor/executor/capabilities/internal/spawn"
 	"github.com/agent-executor/executor/capabilities/shell"
 )
 
@@ -72,4 +75,13 @@ func unknown(name string, known []string) error {
 		return fmt.Errorf("there is no capability %q; did you mean %q?", name, near)
 	}
 	return fmt.Errorf("there is no capability %q; there are %s", name, strings.Join(known, ", "))
+}
+
+// ReapOrphans waits, until ctx is done, for processes whose parents have ended, when
+// this process is the one that has to: process 1 of a container. It takes no exit
+// status that somebody else waits for.
+func ReapOrphans(ctx context.Context) {
+	if os.Getpid() == 1 {
+		spawn.ReapOrphans(ctx)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -94,6 +95,8 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		zap.String("proxy", p.proxy), zap.String("state_dir", s.StateDir), zap.String("config", s.Config),
 		zap.Strings("capabilities", names(p.capabilities)), zap.Strings("roots", rootNames(p.options.Workspace.Roots)))
 
+	var orphans sync.WaitGroup
+	defer orphans.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := onSignals(log, signalActions{
@@ -102,6 +105,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		exit:   os.Exit,
 	})
 	defer stop()
+	orphans.Go(func() { standard.ReapOrphans(ctx) })
 	if err := ex.Run(ctx); err != nil {
 		return cli.WithCode(exitCode(err), err)
 	}

@@ -100,19 +100,27 @@ func EnsureToken(path string) (token string, made bool, err error) {
 		token, err = ReadToken(path)
 		return token, false, err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) { // made by somebody else just now
+	token = rand.Text() + rand.Text() // 260 bits
+	if err = writeNew(path, token+"\n"); errors.Is(err, fs.ErrExist) { // made by somebody else just now
 		token, err = ReadToken(path)
 		return token, false, err
 	}
 	if err != nil {
 		return "", false, fmt.Errorf("make token file: %w", err)
 	}
-	token = rand.Text() + rand.Text() // 260 bits
-	_, err = io.WriteString(f, token+"\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		_ = os.Remove(path)
-		return "", false, fmt.Errorf("make token file: %w", err)
-	}
 	return token, true, nil
+}
+
+// writeNew makes a file for its owner only, which is whole from its first moment.
+func writeNew(path, content string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = io.WriteString(f, content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Link(f.Name(), path) // unlike a rename it replaces nothing
 }
