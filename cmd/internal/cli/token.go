@@ -100,7 +100,7 @@ func EnsureToken(path string) (token string, made bool, err error) {
 		token, err = ReadToken(path)
 		return token, false, err
 	}
-	token = rand.Text() + rand.Text() // 260 bits
+	token = rand.Text() + rand.Text()                                  // 260 bits
 	if err = writeNew(path, token+"\n"); errors.Is(err, fs.ErrExist) { // made by somebody else just now
 		token, err = ReadToken(path)
 		return token, false, err
