@@ -84,6 +84,9 @@ func (s *Session) Start(ctx context.Context, p protocol.ToolCallParams) (*Pendin
 	a := attempt{settled: c.done, early: s}
 	r, err := persist(ctx, s.x, protocol.ToolCall, p, &a)
 	if err == nil && r.Accepted {
+		if !s.active.Load() {
+			s.active.Store(true)
+		}
 		if ce := s.x.b.log.Check(zap.DebugLevel, "call accepted"); ce != nil {
 			ce.Write(zap.String("session", p.SessionID), zap.String("call", p.ToolCallID), zap.String("tool", p.Tool))
 		}

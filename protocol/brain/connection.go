@@ -30,6 +30,8 @@ type connection struct {
 
 	executor atomic.Pointer[Executor] // set by register
 
+	published time.Time // when it was attached to its executor
+
 	mu     sync.Mutex
 	id     string
 	result *protocol.RegisterResult // what register was answered with
@@ -196,6 +198,7 @@ func (c *connection) publish() {
 	c.rpc.SetMaxReceiveBytes(c.b.opts.MaxControlFrameBytes)
 	c.rpc.SetMaxSendBytes(c.b.opts.MaxControlFrameBytes)
 	c.rpc.SetBinary(c.binary)
+	c.published = time.Now()
 	c.executor.Load().attach(c)
 }
 

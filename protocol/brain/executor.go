@@ -198,7 +198,7 @@ func persist[P, R any](ctx context.Context, x *Executor, m protocol.Method[P, R]
 		if !errors.As(err, &e) {
 			return none, err
 		}
-		if !e.Data.Retryable && !a.early.tooEarly(e) {
+		if !e.Data.Retryable && !a.early.tooEarly(e, c) {
 			return none, e
 		}
 		if err := x.pause(ctx, delay, a.settled); err != nil {

@@ -3,10 +3,12 @@ package brain
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +31,7 @@ type hand struct {
 	noBeat bool // sends no heartbeats
 	mux    func(*rpc.Mux)
 
+	work     sync.WaitGroup
 	mu       sync.Mutex
 	conn     *rpc.Conn
 	id       string
@@ -41,6 +44,7 @@ type hand struct {
 	cancels  []string
 	owed     []protocol.ToolResultParams
 	ends     []protocol.SessionEndedParams // owed
+	over     map[string]bool               // sessions that have ended
 	more     chan struct{}
 	ended    chan error // one connection's end
 	draining bool
@@ -49,7 +53,7 @@ type hand struct {
 func newHand(dial func(context.Context) (rpc.Frames, error)) *hand {
 	return &hand{name: "hand", dial: dial, assigned: map[string]protocol.SessionAssignParams{},
 		calls: map[string]int{}, runs: map[string]int{}, results: map[string]protocol.ToolResultParams{},
-		more: make(chan struct{}, 1), ended: make(chan error, 100)}
+		over: map[string]bool{}, more: make(chan struct{}, 1), ended: make(chan error, 100)}
 }
 
 // live connects again and again until ctx is done or the brain refuses for good.
@@ -105,6 +109,9 @@ func (h *hand) once(ctx context.Context) error {
 		<-c.Done()
 		return errors.Join(err, c.Err())
 	}
+	for _, p := range h.unready() {
+		work.Go(func() { h.ready(c, p) })
+	}
 	work.Go(func() { h.deliver(c) })
 	if !h.noBeat {
 		work.Go(func() { h.beat(c) })
@@ -125,7 +132,7 @@ func (h *hand) beat(c *rpc.Conn) {
 		h.mu.Lock()
 		p := protocol.HeartbeatParams{ConnectionID: h.last.ConnectionID, ActiveSessions: append([]string{}, h.active...)}
 		h.mu.Unlock()
-		_, _ = rpc.Call(context.Background(), c, protocol.ExecutorHeartbeat, p)
+		_ = ask(c, protocol.ExecutorHeartbeat, p)
 	}
 }
 
@@ -138,13 +145,13 @@ func (h *hand) deliver(c *rpc.Conn) {
 		var err error
 		switch {
 		case len(owed) > 0:
-			if _, err = rpc.Call(context.Background(), c, protocol.ToolResult, owed[0]); err == nil {
+			if err = ask(c, protocol.ToolResult, owed[0]); err == nil {
 				h.mu.Lock()
 				h.owed = h.owed[1:]
 				h.mu.Unlock()
 			}
 		case len(ends) > 0:
-			if _, err = rpc.Call(context.Background(), c, protocol.SessionEnded, ends[0]); err == nil {
+			if err = ask(c, protocol.SessionEnded, ends[0]); err == nil {
 				h.mu.Lock()
 				h.ends = h.ends[1:]
 				h.mu.Unlock()
@@ -163,6 +170,29 @@ func (h *hand) deliver(c *rpc.Conn) {
 			}
 		}
 	}
+}
+
+// unready are the sessions whose session.ready was not acknowledged.
+func (h *hand) unready() (list []protocol.SessionAssignParams) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, p := range h.assigned {
+		if !h.over[id] && !slices.Contains(h.active, id) && slices.Contains(*h.last.Sessions, id) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// ask closes a connection on which nobody answers.
+func ask[P, R any](c *rpc.Conn, m protocol.Method[P, R], p P) error {
+	ctx, cancel := context.WithTimeout(context.Background(), protocol.DefaultRequestTimeout)
+	defer cancel()
+	_, err := rpc.Call(ctx, c, m, p)
+	if ctx.Err() != nil {
+		c.Shutdown(protocol.CloseInternal, "no answer")
+	}
+	return err
 }
 
 func (h *hand) owe(r protocol.ToolResultParams) {
@@ -192,8 +222,9 @@ func (h *hand) table() *rpc.Mux {
 			return protocol.SessionAssignResult{}, protocol.ErrConflict
 		}
 		h.assigned[p.SessionID] = p
+		delete(h.over, p.SessionID)
 		c := rpc.FromContext(ctx)
-		go h.ready(c, p) // ends with the connection
+		h.work.Go(func() { h.ready(c, p) })
 		return protocol.SessionAssignResult{Accepted: true, SessionID: p.SessionID}, nil
 	})
 	rpc.Handle(x, protocol.SessionStop, func(_ context.Context, p protocol.SessionStopParams) (protocol.SessionStopResult, error) {
@@ -222,6 +253,7 @@ func (h *hand) table() *rpc.Mux {
 func (h *hand) end(session, reason string) {
 	h.mu.Lock()
 	h.active = slices.DeleteFunc(h.active, func(id string) bool { return id == session })
+	h.over[session] = true
 	h.ends = append(h.ends, protocol.SessionEndedParams{SessionID: session, Reason: reason})
 	h.mu.Unlock()
 	h.wake()
@@ -268,11 +300,28 @@ func (h *hand) toolCall(_ context.Context, p protocol.ToolCallParams) (protocol.
 		h.wake()
 		return accepted, nil
 	}
-	go func() { h.owe(h.run(context.Background(), p)) }()
+	h.work.Go(func() { h.owe(h.run(context.Background(), p)) })
 	return accepted, nil
 }
 
-func (h *hand) count(f func() int) int {
+// What the hand has seen.
+func (h *hand) callCounts() map[string]int {
+	return locked(h, func() map[string]int { return maps.Clone(h.calls) })
+}
+func (h *hand) runCounts() map[string]int {
+	return locked(h, func() map[string]int { return maps.Clone(h.runs) })
+}
+func (h *hand) cancelled() []string {
+	return locked(h, func() []string { return slices.Clone(h.cancels) })
+}
+func (h *hand) owes() int        { return locked(h, func() int { return len(h.owed) + len(h.ends) }) }
+func (h *hand) identity() string { return locked(h, func() string { return h.id }) }
+func (h *hand) registered() protocol.RegisterResult {
+	return locked(h, func() protocol.RegisterResult { return h.last })
+}
+func (h *hand) connection() *rpc.Conn { return locked(h, func() *rpc.Conn { return h.conn }) }
+
+func locked[T any](h *hand, f func() T) T {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return f()
@@ -287,6 +336,7 @@ func echo(p protocol.ToolCallParams) protocol.ToolResultParams {
 // side of their connections.
 type bench struct {
 	*Brain
+	next   atomic.Pointer[Brain] // the one that serves
 	t      *testing.T
 	net    *rpctest.Listener
 	faults *rpctest.Faults
@@ -300,20 +350,29 @@ type bench struct {
 // ends both.
 func in(t *testing.T, o Options, test func(t *testing.T, b *bench)) {
 	t.Helper()
-	// rpc pools the channels that calls wait on, and a bubble must not see another's.
-	runtime.GC()
-	runtime.GC()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := newBench(t, o)
 		defer b.end()
 		test(t, b)
 	})
 }
 
+// bubble is synctest.Test. rpc pools the channels that calls wait on, and a bubble
+// must not see another's: two collections empty the pool.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	runtime.GC()
+	runtime.GC()
+	synctest.Test(t, test)
+}
+
 func newBench(t *testing.T, o Options) *bench {
 	b := &bench{Brain: New(o), t: t, net: rpctest.Listen(), faults: rpctest.NewFaults()}
 	b.ctx, b.leave = context.WithTimeout(t.Context(), time.Hour)
-	b.server = &http.Server{Handler: b.Brain}
+	b.next.Store(b.Brain)
+	b.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.next.Load().ServeHTTP(w, r)
+	})}
 	b.hands.Go(func() { _ = b.server.Serve(b.net) })
 	return b
 }
@@ -336,19 +395,16 @@ func (b *bench) executor(change func(*hand)) (*hand, *Executor) {
 	if change != nil {
 		change(h)
 	}
-	b.hands.Go(func() { _ = h.live(b.ctx) })
+	b.hands.Go(func() {
+		_ = h.live(b.ctx)
+		h.work.Wait()
+	})
 	for {
 		if x, ok := b.Executor(h.identity()); ok && x.Connected() {
 			return h, x
 		}
 		time.Sleep(time.Millisecond)
 	}
-}
-
-func (h *hand) identity() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.id
 }
 
 // session connects an executor and assigns a session.

@@ -107,8 +107,13 @@ func (b *Brain) tokenRefresh(ctx context.Context, c *connection, p protocol.Toke
 // stopped or ended by other means.
 func (b *Brain) sessionReady(_ context.Context, c *connection, p protocol.SessionReadyParams) (protocol.AcceptedResult, error) {
 	if s := b.sessionOf(c, p.SessionID); s != nil && (p.WorkID == "" || p.WorkID == s.params.WorkID) {
-		// Requests behind the acknowledgement are taken, and none before it.
-		time.AfterFunc(answerDelay, func() { s.becomeReady(p.MCP) })
+		// Requests behind the acknowledgement are taken, and none before it. When it
+		// is lost with the connection, session.ready comes again.
+		time.AfterFunc(answerDelay, func() {
+			if c.alive() {
+				s.becomeReady(p.MCP)
+			}
+		})
 	}
 	return protocol.AcceptedResult{Accepted: true}, nil
 }

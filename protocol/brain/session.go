@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,9 +14,10 @@ import (
 	"github.com/agent-executor/executor/protocol"
 )
 
-// readyGrace is how long after session.ready a session_not_active is taken for a
-// request that overtook its acknowledgement.
-const readyGrace = time.Second
+// readyGrace is how long after session.ready, or after a reconnect, the first
+// session_not_active is taken for a request that came before the executor had read
+// the acknowledgement, which it asks for again when it was lost.
+const readyGrace = 2 * time.Second
 
 // Session is one session on an executor, over all its connections, from Assign to
 // its end. Its methods may be called concurrently.
@@ -25,6 +27,7 @@ type Session struct {
 	replaces bool          // an older assignment of the same session
 	settled  chan struct{} // closed when it has become ready or has ended
 	ended    chan struct{}
+	active   atomic.Bool // the executor took a call: it has read the acknowledgement
 
 	mu        sync.Mutex
 	assigners int // Assign calls that wait
@@ -224,15 +227,15 @@ func (s *Session) becomeReady(mcp map[string]protocol.MCPState) {
 	}
 }
 
-// tooEarly reports whether an error says that a request overtook the
-// acknowledgement of session.ready.
-func (s *Session) tooEarly(e *protocol.Error) bool {
-	if s == nil || e.Code != protocol.CodeSessionNotActive {
+// tooEarly reports whether an error that came over c may be due to an
+// acknowledgement of session.ready that the executor has not read yet.
+func (s *Session) tooEarly(e *protocol.Error, c *connection) bool {
+	if s == nil || e.Code != protocol.CodeSessionNotActive || s.active.Load() {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.err == nil && !s.readyAt.IsZero() && time.Since(s.readyAt) < readyGrace
+	return s.err == nil && !s.readyAt.IsZero() && min(time.Since(s.readyAt), time.Since(c.published)) < readyGrace
 }
 
 func (s *Session) setStatus(p protocol.SessionStatusParams) {
