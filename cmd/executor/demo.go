@@ -440,7 +440,7 @@ func (d *demo) drain(ctx context.Context) (string, error) {
 	case err := <-d.ran:
 		d.ran = nil
 		if err != nil {
-			return "", fmt.Errorf("Run returned %w", err)
+			return "", fmt.Errorf("run: %w", err)
 		}
 	case <-ctx.Done():
 		return "", errors.New("the executor did not leave")
