@@ -137,10 +137,11 @@ func ending(r protocol.ToolResultParams, tool string) error {
 		ExitCode   *int   `json:"exit_code"`
 		ExitSignal string `json:"exit_signal"`
 	}
-	_ = json.Unmarshal(r.Structured, &command) // of other tools it is something else
+	notCommand := json.Unmarshal(r.Structured, &command) // of other tools it is something else
 	switch {
 	case r.Outcome != protocol.OutcomeSucceeded:
 		return fmt.Errorf("%s %s", tool, r.Outcome)
+	case notCommand != nil:
 	case command.ExitSignal != "":
 		return fmt.Errorf("%s was ended by %s", tool, command.ExitSignal)
 	case command.ExitCode != nil:

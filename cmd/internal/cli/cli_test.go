@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +30,6 @@ func TestReport(t *testing.T) {
 		{Usagef("bad %d", 7), false, 2, "prog: bad 7\n"},
 		{fmt.Errorf("around: %w", WithCode(5, plain)), false, 5, "prog: around: no line \\x1b[31mends\n"},
 		{&Exit{Code: 3, Err: plain, Quiet: true}, false, 3, ""},
-		{fmt.Errorf("call: %w", context.Canceled), false, 130, "prog: interrupted\n"},
 		{Usagef("bad"), true, 2, "{\n  \"error\": \"bad\",\n  \"exit_code\": 2\n}\n"},
 	} {
 		var out bytes.Buffer

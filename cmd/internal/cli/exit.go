@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +10,12 @@ import (
 
 // Exit codes.
 const (
-	ExitDone        = 0
-	ExitFailed      = 1
-	ExitUsage       = 2 // usage or configuration
-	ExitCredential  = 3 // credential rejected
-	ExitRefused     = 4 // registration refused or unsupported protocol
-	ExitReplaced    = 5 // by another executor with the same identity
-	ExitInterrupted = 130
+	ExitDone       = 0
+	ExitFailed     = 1
+	ExitUsage      = 2 // usage or configuration
+	ExitCredential = 3 // credential rejected
+	ExitRefused    = 4 // registration refused or unsupported protocol
+	ExitReplaced   = 5 // by another executor with the same identity
 )
 
 // Exit is an error with the exit code it leads to. With Quiet everything has been
@@ -52,8 +50,6 @@ func Code(err error) int {
 		return ExitDone
 	case errors.As(err, &e):
 		return e.Code
-	case errors.Is(err, context.Canceled):
-		return ExitInterrupted
 	}
 	return ExitFailed
 }
@@ -66,9 +62,6 @@ func Report(w io.Writer, program string, err error, asJSON bool) int {
 		return code
 	}
 	text := err.Error()
-	if code == ExitInterrupted && errors.Is(err, context.Canceled) {
-		text = "interrupted"
-	}
 	if asJSON {
 		_ = WriteJSON(w, struct {
 			Error    string `json:"error"`
