@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -417,4 +418,49 @@ func TestVersion(t *testing.T) {
 	p = s.start("executor", "version", "--output", "json")
 	assert.Equal(t, 0, p.exit())
 	assert.True(t, json.Valid([]byte(p.stdout.String())))
+}
+
+// Each refusal for good has its exit code, and one line that says why.
+func TestRefusals(t *testing.T) {
+	s := newSite(t)
+	server := s.serve("127.0.0.1:0")
+	first := s.run()
+	first.says("registered")
+	identity, err := os.ReadFile(filepath.Join(s.home, "state", "executor", "identity.json"))
+	require.NoError(t, err)
+	other := filepath.Join(s.home, "copy")
+	require.NoError(t, os.Mkdir(other, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(other, "identity.json"), identity, 0o600))
+	s.run("--state-dir", other).says("registered")
+	assert.Equal(t, 5, first.exit())
+	assert.Contains(t, first.stderr.String(), "executor: replaced by another executor with the same identity: ")
+	server.signal(os.Interrupt)
+	assert.Equal(t, 0, server.exit())
+
+	b := brain.New(brain.Options{Authenticate: func(*http.Request) (brain.Principal, error) {
+		return brain.Principal{EnvironmentID: "theirs"}, nil
+	}})
+	defer b.Close("test ends")
+	refusing := httptest.NewServer(b)
+	defer refusing.Close()
+	s.addr = refusing.Listener.Addr().String()
+	agent := s.run("--environment", "mine", "--state-dir", filepath.Join(s.home, "refused"))
+	assert.Equal(t, 4, agent.exit())
+	assert.Contains(t, agent.stderr.String(), "executor: registration refused: ")
+}
+
+// A server that repeats the token in its answer does not bring it into the log.
+func TestTokenStaysSecret(t *testing.T) {
+	s := newSite(t)
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "what is "+r.Header.Get("Authorization"), http.StatusUnauthorized)
+	}))
+	defer echo.Close()
+	for _, output := range []string{"text", "json"} {
+		p := s.start("executor", "run", "--brain", strings.Replace(echo.URL, "http", "ws", 1), "--output", output,
+			"--token-command", "echo "+testToken+"; echo "+testToken+" >&2", "--log-level", "debug", "--log-format", "json")
+		assert.Equal(t, 3, p.exit())
+		assert.Contains(t, p.stderr.String(), "what is Bearer [redacted]")
+		assert.NotContains(t, p.stderr.String(), testToken)
+	}
 }
