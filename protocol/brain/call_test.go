@@ -162,8 +162,8 @@ func TestResultOfNobody(t *testing.T) {
 
 func TestBusyIsTriedAgain(t *testing.T) {
 	in(t, Options{}, func(t *testing.T, b *bench) {
-		left := 3
-		_, s := b.session(func(h *hand) {
+		left := 3 // by the hand's lock
+		h, s := b.session(func(h *hand) {
 			h.refuse = func(protocol.ToolCallParams) *protocol.Error {
 				if left--; left < 0 {
 					return nil
@@ -174,12 +174,12 @@ func TestBusyIsTriedAgain(t *testing.T) {
 		_, err := s.Call(b.ctx, "echo", nil)
 		require.NoError(t, err)
 
-		left = 1 << 30
+		locked(h, func() int { left = 1 << 30; return 0 })
 		ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
 		defer cancel()
 		_, err = s.Call(ctx, "echo", nil)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Less(t, 1<<30-left, 25) // it backs off
+		require.Less(t, 1<<30-locked(h, func() int { return left }), 25) // it backs off
 	})
 }
 

@@ -164,7 +164,7 @@ func TestAssignGivenUp(t *testing.T) {
 		require.Empty(t, x.Sessions())
 		time.Sleep(time.Minute)
 		require.Zero(t, h.owes())
-		require.Len(t, h.assigned, 1)
+		require.Equal(t, 1, locked(h, func() int { return len(h.assigned) }))
 		b.sessions.Range(func(id, _ any) bool {
 			t.Errorf("session %v is held", id)
 			return true
