@@ -122,21 +122,45 @@ func (c *call) run(handler capabilities.ToolHandler) {
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(d)*time.Millisecond, errCallDeadline)
 		defer cancel()
 	}
-	var watchdog *time.Timer
+	watchdog := &watchdog{}
 	stop := context.AfterFunc(ctx, func() {
-		watchdog = time.AfterFunc(callGrace, func() {
+		watchdog.start(func() {
 			c.s.log.Error("tool did not stop", zap.String("tool", c.params.Tool), zap.String("call", c.params.ToolCallID))
 			c.finish(ctx, protocol.ToolOutput{}, errNotStopped(ctx))
 		})
 	})
 	out, err := c.guard(ctx, handler)
+	if !stop() {
+		watchdog.stop()
+	}
 	c.finish(ctx, out, err)
-	if !stop() && watchdog != nil {
-		watchdog.Stop()
+}
+
+// watchdog is a timer that may be stopped before it was started.
+type watchdog struct {
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
+}
+
+func (w *watchdog) start(bite func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.stopped {
+		w.timer = time.AfterFunc(callGrace, bite)
 	}
 }
 
-// guard turns a panic into an error.
+func (w *watchdog) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// guard calls the handler and turns a panic into an error.
 func (c *call) guard(ctx context.Context, handler capabilities.ToolHandler) (out protocol.ToolOutput, err error) {
 	defer func() {
 		if p := recover(); p != nil {

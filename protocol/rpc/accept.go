@@ -30,7 +30,7 @@ func Accept(w http.ResponseWriter, r *http.Request, o AcceptOptions) (Frames, er
 	h := &hijacker{ResponseWriter: w}
 	up := websocket.Upgrader{
 		HandshakeTimeout: protocol.DefaultRequestTimeout,
-		ReadBufferSize:   readBuffer,
+		ReadBufferSize:   frameHeader,
 		WriteBufferSize:  maxBatch,
 		WriteBufferPool:  writeBuffers,
 		Subprotocols:     o.Subprotocols,

@@ -68,11 +68,13 @@ type Options struct {
 // may be used concurrently. It owns its Frames and ends with them: by Close, by
 // the peer, or by an error.
 type Conn struct {
-	frames  Frames
-	mux     *Mux
-	opts    Options
-	w       writer
-	workers workers
+	frames   Frames
+	mux      *Mux
+	opts     Options
+	w        writer
+	workers  workers
+	takeover takeover
+	eager    eagerReader // nil: every request goes to a worker
 
 	ctx    context.Context // ends with the connection; the base of every handler's
 	cancel context.CancelFunc
@@ -113,6 +115,8 @@ func NewConn(f Frames, mux *Mux, opts *Options) *Conn {
 	c.ctx, c.cancel = context.WithCancel(context.WithValue(context.Background(), connKey{}, c))
 	c.w.init(c)
 	c.workers.c = c
+	c.takeover.c = c
+	c.eager, _ = f.(eagerReader)
 	return c
 }
 
@@ -133,10 +137,10 @@ func (c *Conn) Start() {
 		go func() {
 			defer c.work.Done()
 			c.readLoop()
-			stop()
 		}()
 		go func() { // the last to go: it waits for all the others
 			c.work.Wait()
+			stop()
 			close(c.done)
 		}()
 	})
@@ -231,6 +235,7 @@ func (c *Conn) setErr(err error) {
 func (c *Conn) release() {
 	c.cancel()
 	c.workers.end()
+	c.takeover.stop()
 	c.mu.Lock()
 	calls := c.pending
 	c.pending = nil

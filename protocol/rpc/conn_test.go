@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,12 @@ import (
 	"github.com/agent-executor/executor/protocol/rpc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("RPC_BENCH_SERVER") != "" {
+		benchServer()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 type echoParams struct {
 	Text string `json:"text"`

@@ -103,7 +103,7 @@ func Dial(ctx context.Context, rawURL string, o DialOptions) (Frames, error) {
 		},
 		Proxy:           o.Proxy,
 		TLSClientConfig: o.TLS,
-		ReadBufferSize:  readBuffer,
+		ReadBufferSize:  frameHeader,
 		WriteBufferSize: maxBatch,
 		WriteBufferPool: writeBuffers,
 		Subprotocols:    o.Subprotocols,

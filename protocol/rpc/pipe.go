@@ -34,6 +34,8 @@ type pipeEnd struct {
 
 func (p *pipeEnd) Subprotocol() string { return protocol.Version1 }
 
+func (p *pipeEnd) more() bool { return len(p.in) > 0 }
+
 // ReadFrame returns what was written before the other end closed, then why.
 func (p *pipeEnd) ReadFrame(ctx context.Context) ([]byte, error) {
 	select {

@@ -16,8 +16,11 @@ type bufferedReader interface {
 	readFrame(f *buffer) error
 }
 
-// readLoop is the only reader of the connection. It never runs a handler itself
-// and never waits for one.
+// eagerReader is what a transport offers that knows whether more has come in already.
+type eagerReader interface{ more() bool }
+
+// readLoop reads until the connection ends, or until a handler that it runs itself
+// takes so long that another goroutine has taken over the reading.
 func (c *Conn) readLoop() {
 	pooled, _ := c.frames.(bufferedReader)
 	for {
@@ -34,26 +37,29 @@ func (c *Conn) readLoop() {
 			c.fail(err)
 			return
 		}
-		c.dispatch(f)
+		if !c.dispatch(f) {
+			return
+		}
 	}
 }
 
-// dispatch finds out what a frame is and passes it on; whoever gets it frees it.
-func (c *Conn) dispatch(f buffer) {
+// dispatch finds out what a frame is and passes it on; whoever gets it frees it. It
+// returns false when another goroutine reads by now.
+func (c *Conn) dispatch(f buffer) (reading bool) {
 	if c.closing.Load() {
 		f.free()
-		return
+		return true
 	}
 	m, bad := parseMessage(f.b)
 	if bad != nil {
 		f.free()
 		c.protocolError(bad)
 		c.answer(nil, bad)
-		return
+		return true
 	}
 	if m.method == "" {
 		c.deliver(m, f)
-		return
+		return true
 	}
 	name := protocol.CanonicalName(c.opts.Dialect.inbound(m.method))
 	e := c.mux.entries[name]
@@ -68,32 +74,31 @@ func (c *Conn) dispatch(f buffer) {
 	case m.isRequest() && e.spec.Notify:
 		c.refuse(m, f, protocol.Errorf(protocol.CodeInvalidRequest, "method %q is a notification: send it without an id", m.method))
 	case e.spec.Notify:
-		c.accept(job{entry: e, msg: m, frame: f})
+		return c.accept(job{entry: e, msg: m, frame: f})
 	case int(c.inFlight.Add(1)) > c.mux.maxInFlight:
 		c.inFlight.Add(-1)
 		c.refuse(m, f, protocol.Errorf(protocol.CodeExecutorBusy, "more than %d requests in flight", c.mux.maxInFlight))
 	default:
-		c.accept(job{entry: e, msg: m, frame: f})
+		return c.accept(job{entry: e, msg: m, frame: f})
 	}
+	return true
 }
 
 // accept starts a job, or queues it behind those of its lane.
-func (c *Conn) accept(j job) {
+func (c *Conn) accept(j job) (reading bool) {
 	if !j.entry.laned {
-		c.workers.do(task{job: j})
-		return
+		return c.start(task{job: j})
 	}
 	name, err := c.prepare(&j)
 	if err != nil {
 		c.finish(&j, nil, err)
-		return
+		return true
 	}
 	switch {
 	case j.entry.spec.Notify:
 		name = "notification/" + j.entry.spec.Name
 	case name == "": // this one may run beside all others
-		c.workers.do(task{job: j})
-		return
+		return c.start(task{job: j})
 	}
 	c.mu.Lock()
 	if l := c.lanes[name]; l != nil {
@@ -104,12 +109,29 @@ func (c *Conn) accept(j job) {
 			c.dropped.Add(1)
 		}
 		c.mu.Unlock()
-		return
+		return true
 	}
 	l := &lane{}
 	c.lanes[name] = l
 	c.mu.Unlock()
-	c.workers.do(task{job: j, name: name, lane: l})
+	return c.start(task{job: j, name: name, lane: l})
+}
+
+// start runs a task: here when it is alone, else on a worker.
+func (c *Conn) start(t task) (reading bool) {
+	if c.eager != nil && c.inFlight.Load() <= 1 && !c.eager.more() {
+		return c.takeover.run(t)
+	}
+	c.workers.do(t)
+	return true
+}
+
+// do runs a task to its end.
+func (c *Conn) do(t *task) {
+	c.handle(&t.job)
+	if t.lane != nil {
+		c.runLane(t.name, t.lane)
+	}
 }
 
 func (c *Conn) runLane(name string, l *lane) {

@@ -15,6 +15,8 @@ type socket struct {
 	net.Conn
 	raw      syscall.RawConn // nil: it can only write waiting
 	lastRead atomic.Int64    // Unix nanoseconds
+	in       []byte          // read and not yet passed on; the reader's
+	inBuf    []byte          // what in points into
 	lastSent atomic.Int64
 
 	mu     sync.Mutex
@@ -44,13 +46,37 @@ func (s *socket) cork() {
 	s.mu.Unlock()
 }
 
+// Read passes on what was read ahead. gorilla's own buffer is kept as small as it
+// may be, so that more knows whether a message has come in behind this one.
 func (s *socket) Read(p []byte) (int, error) {
+	if len(s.in) == 0 {
+		if len(p) >= readBuffer {
+			return s.receive(p)
+		}
+		if s.inBuf == nil {
+			s.inBuf = make([]byte, readBuffer)
+		}
+		n, err := s.receive(s.inBuf)
+		if err != nil {
+			return 0, err
+		}
+		s.in = s.inBuf[:n]
+	}
+	n := copy(p, s.in)
+	s.in = s.in[n:]
+	return n, nil
+}
+
+func (s *socket) receive(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	if n > 0 {
 		s.lastRead.Store(time.Now().UnixNano())
 	}
 	return n, err
 }
+
+// more reports whether something that was read has not been passed on.
+func (s *socket) more() bool { return len(s.in) > 0 }
 
 func (s *socket) Write(p []byte) (int, error) {
 	s.mu.Lock()
@@ -75,13 +101,13 @@ func (s *socket) SetWriteDeadline(t time.Time) error {
 	return s.Conn.SetWriteDeadline(t)
 }
 
-// flush writes all that is kept. Each call of write(2) has the timeout to make
-// progress. One flush or tryFlush at a time.
+// flush writes all that is kept. Each batch has the timeout to be taken. One flush or
+// tryFlush at a time.
 func (s *socket) flush(timeout time.Duration) error {
 	for {
 		out := s.takeOut()
 		if len(out) == 0 {
-			return nil
+			return s.Conn.SetWriteDeadline(time.Time{}) // it would hold for tryFlush too
 		}
 		if err := s.Conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 )
 
 const (
+	frameHeader    = 125 // gorilla's smallest read buffer: a control frame
 	readBuffer     = 4 << 10
 	writeTimeout   = 25 * time.Second // for each chunk of at most maxBatch bytes
 	maxCloseReason = 123              // what fits into a control frame
@@ -74,6 +75,8 @@ func newWebSocket(ws *websocket.Conn, s *socket, o transportOptions) *webSocket 
 	})
 	return w
 }
+
+func (w *webSocket) more() bool { return w.socket.more() }
 
 func (w *webSocket) Subprotocol() string { return w.ws.Subprotocol() }
 

@@ -42,10 +42,7 @@ func (w *workers) work(t task) {
 	defer w.c.work.Done()
 	next := make(chan task, 1)
 	for ok := true; ok; t, ok = <-next {
-		w.c.handle(&t.job)
-		if t.lane != nil {
-			w.c.runLane(t.name, t.lane)
-		}
+		w.c.do(&t)
 		t = task{}
 		w.mu.Lock()
 		if w.ended || len(w.idle) == maxIdleWorkers {

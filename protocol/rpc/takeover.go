@@ -1,0 +1,89 @@
+package rpc
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A request that comes alone is handled by the goroutine that read it: to hand it
+// over costs more than most requests. Should the handler take longer than this, or
+// block, another goroutine takes over the reading.
+const takeoverAfter = time.Millisecond
+
+// quietTurns is after how many turns of the clock without a request it stops.
+const quietTurns = 16
+
+// takeover decides who reads. While the reader handles a request itself the turn is
+// odd; whoever moves it on first, the reader that comes back or the clock, decides
+// whether the reader goes on reading.
+type takeover struct {
+	c    *Conn
+	turn atomic.Uint64
+
+	mu      sync.Mutex
+	clock   *time.Timer // nil while it stands still
+	seen    uint64
+	quiet   int
+	stopped bool
+}
+
+// run handles a task on the reader's goroutine; false when another goroutine reads by
+// now.
+func (t *takeover) run(k task) (reading bool) {
+	n := t.turn.Add(1)
+	t.start()
+	t.c.do(&k)
+	return t.turn.CompareAndSwap(n, n+1)
+}
+
+// start starts the clock. The reader calls it, which keeps the connection's count of
+// goroutines above zero; the running clock is one more of them.
+func (t *takeover) start() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.clock == nil && !t.stopped {
+		t.c.work.Add(1)
+		t.seen, t.quiet = 0, 0
+		t.clock = time.AfterFunc(takeoverAfter, t.tick)
+	}
+}
+
+func (t *takeover) tick() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.turn.Load()
+	switch {
+	case t.stopped:
+	case n != t.seen:
+		t.seen, t.quiet = n, 0
+	case n%2 == 1:
+		if t.turn.CompareAndSwap(n, n+1) {
+			t.c.work.Add(1)
+			go func() {
+				defer t.c.work.Done()
+				t.c.readLoop()
+			}()
+		}
+	default:
+		t.quiet++
+	}
+	if t.stopped || t.quiet > quietTurns {
+		t.clock = nil
+		t.c.work.Done()
+		return
+	}
+	t.clock.Reset(takeoverAfter)
+}
+
+// stop ends the clock with the connection. A handler that still runs finds its
+// reading taken over by nobody, and ends.
+func (t *takeover) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	if t.clock != nil && t.clock.Stop() {
+		t.clock = nil
+		t.c.work.Done()
+	}
+}
