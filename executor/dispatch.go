@@ -19,7 +19,7 @@ func (e *Executor) newMux() *rpc.Mux {
 	rpc.Handle(x, protocol.SessionStop, gated(e, e.sessionStop))
 	rpc.Handle(x, protocol.ToolCall, gated(e, e.toolCall))
 	rpc.Handle(x, protocol.ToolCancel, gated(e, e.toolCancel))
-	rpc.Handle(x, protocol.ExecutorDrain, gated(e, e.drainRequest))
+	rpc.HandleThen(x, protocol.ExecutorDrain, e.drainRequest)
 	rpc.HandleNotification(x, protocol.ExecutorClose, func(_ context.Context, p protocol.CloseParams) {
 		e.log.Info("brain closes the connection", zap.String("reason", clip(p.Reason)))
 	})

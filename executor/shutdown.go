@@ -26,12 +26,17 @@ func (e *Executor) Drain(ctx context.Context) error {
 	return nil
 }
 
-// drainRequest is executor.drain: the same, asked for by the brain.
-func (e *Executor) drainRequest(_ context.Context, p protocol.DrainParams) (protocol.DrainResult, error) {
-	e.beginDrain(p.Reason, time.Duration(p.DeadlineMS)*time.Millisecond)
+// drainRequest is executor.drain: the same, asked for by the brain, which gets its
+// answer first.
+func (e *Executor) drainRequest(ctx context.Context, p protocol.DrainParams) (protocol.DrainResult, func(), error) {
+	if err := e.awaitGate(ctx); err != nil {
+		return protocol.DrainResult{}, nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return protocol.DrainResult{Accepted: true, ActiveSessions: e.activeSessions()}, nil
+	return protocol.DrainResult{Accepted: true, ActiveSessions: e.activeSessions()}, func() {
+		e.beginDrain(p.Reason, time.Duration(p.DeadlineMS)*time.Millisecond)
+	}, nil
 }
 
 func (e *Executor) beginDrain(reason string, limit time.Duration) {

@@ -425,7 +425,7 @@ func TestDo(t *testing.T) {
 }
 
 func TestServeFrames(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		b := New(Options{})
 		h := newHand(nil)
 		served := make(chan error, 10)
@@ -492,7 +492,7 @@ func TestShutdownIsBounded(t *testing.T) {
 			return nil, nil
 		})
 	}}
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		stuck = make(chan struct{})
 		b := newBench(t, o)
 		h, _ := b.executor(nil)
@@ -508,12 +508,12 @@ func TestShutdownIsBounded(t *testing.T) {
 
 // Executors that come once and never again are forgotten at last.
 func TestForgetsAway(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		b := New(Options{})
 		var first *Executor
 		for i := range maxAway + 10 {
 			c := b.connect(&deadFrames{}, Principal{ExecutorID: fmt.Sprint(i)})
-			_, err := c.register(protocol.RegisterParams{Protocol: protocol.Version1})
+			_, _, err := c.register(protocol.RegisterParams{Protocol: protocol.Version1})
 			require.NoError(t, err)
 			if i == 0 {
 				first, _ = b.Executor("0")

@@ -355,7 +355,7 @@ func TestOwedResultWins(t *testing.T) {
 		r, err := s.Call(b.ctx, "echo", "kept")
 		require.NoError(t, err)
 		require.Equal(t, `"kept"`, text(r))
-		require.Equal(t, 2, h.callCounts()[r.ToolCallID])
+		require.GreaterOrEqual(t, h.callCounts()[r.ToolCallID], 2, "asked for again under the same id")
 	})
 }
 

@@ -14,10 +14,8 @@ import (
 	"github.com/agent-executor/executor/protocol/rpc"
 )
 
-// answerDelay is how long something waits that must be behind an answer which is
-// about to be sent: an answer is queued when its handler has returned, a few
-// microseconds from then.
-const answerDelay = 2 * time.Millisecond
+// refuseDelay is for how long a connection that was refused may close itself.
+const refuseDelay = 200 * time.Millisecond
 
 // connection is one executor's connection, from its first byte to its last.
 type connection struct {
@@ -38,10 +36,9 @@ type connection struct {
 	binary bool                     // the executor takes binary messages
 
 	// What has to happen at what time; zero = not.
-	publishAt time.Time // the executor may be sent requests
-	endAt     time.Time // the register timeout, later the lease
-	closeAt   time.Time
-	closing   rpc.CloseError
+	endAt   time.Time // the register timeout, later the lease
+	closeAt time.Time
+	closing rpc.CloseError
 }
 
 // connect makes a connection. b.enter was called for it.
@@ -98,24 +95,17 @@ func (c *connection) step() time.Duration {
 	default:
 		end.Code = 0
 	}
-	publish := due(c.publishAt)
-	if publish {
-		c.publishAt = time.Time{}
-	}
 	next := time.Hour
-	for _, t := range []time.Time{c.publishAt, c.endAt, c.closeAt} {
+	for _, t := range []time.Time{c.endAt, c.closeAt} {
 		if !t.IsZero() {
 			next = min(next, t.Sub(now))
 		}
 	}
 	c.mu.Unlock()
 
-	switch {
-	case end.Code != 0:
+	if end.Code != 0 {
 		c.rpc.Shutdown(end.Code, end.Reason) // then its context ends
 		return time.Hour
-	case publish:
-		c.publish()
 	}
 	return max(next, 0)
 }
@@ -143,15 +133,15 @@ func (c *connection) wake() {
 func (c *connection) alive() bool { return c.rpc.Err() == nil }
 
 // refuse refuses a registration: an error, and the close code it stands for.
-func (c *connection) refuse(code int, e *protocol.Error) (protocol.RegisterResult, error) {
+func (c *connection) refuse(code int, e *protocol.Error) (protocol.RegisterResult, func(), error) {
 	c.b.log.Info("registration refused", zap.String("principal", c.principal.Name), zap.Error(e))
-	c.closeAfter(100*answerDelay, code, e.Message) // the peer that understands the error closes before
-	return protocol.RegisterResult{}, e
+	c.closeAfter(refuseDelay, code, e.Message) // the peer that understands the error closes before
+	return protocol.RegisterResult{}, nil, e
 }
 
 // register answers executor.register. A repeat on the same connection gets the
-// same answer.
-func (c *connection) register(p protocol.RegisterParams) (protocol.RegisterResult, error) {
+// same answer. Behind the answer the executor may be sent requests.
+func (c *connection) register(p protocol.RegisterParams) (protocol.RegisterResult, func(), error) {
 	b := c.b
 	if p.Protocol != protocol.Version1 {
 		return c.refuse(protocol.CloseUnsupportedProtocol, protocol.Errorf(protocol.CodeUnsupportedProtocol,
@@ -164,16 +154,16 @@ func (c *connection) register(p protocol.RegisterParams) (protocol.RegisterResul
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.result != nil {
-		return *c.result, nil
+		return *c.result, nil, nil
 	}
 	c.id = uuid.NewString()
 	c.binary = p.Capabilities.Has(protocol.CapabilityBinaryFrames)
 	x, sessions := b.adopt(c, p)
 	if x == nil {
-		return protocol.RegisterResult{}, protocol.Errorf(protocol.CodeResourceUnavailable, "the brain is going away")
+		return protocol.RegisterResult{}, nil, protocol.Errorf(protocol.CodeResourceUnavailable, "the brain is going away")
 	}
 	now := time.Now()
-	c.endAt, c.publishAt = now.Add(b.opts.LeaseTTL), now.Add(answerDelay)
+	c.endAt = now.Add(b.opts.LeaseTTL)
 	c.result = &protocol.RegisterResult{
 		ConnectionID: c.id, ExecutorID: x.id, Protocol: protocol.Version1,
 		HeartbeatIntervalMS:  b.opts.HeartbeatInterval.Milliseconds(),
@@ -189,7 +179,7 @@ func (c *connection) register(p protocol.RegisterParams) (protocol.RegisterResul
 	c.rpc.SetMaxReceiveBytes(max(b.opts.MaxControlFrameBytes, protocol.DefaultMaxControlFrame))
 	c.executor.Store(x)
 	c.wake()
-	return *c.result, nil
+	return *c.result, c.publish, nil
 }
 
 // publish makes the connection the one its executor is reached by: the answer to

@@ -116,9 +116,13 @@ func (x *Executor) Session(id string) (*Session, bool) {
 }
 
 // Drain asks it to take no more work, to finish what runs until the deadline, and
-// to leave.
+// to leave. One that leaves before its answer has come has done what it was asked.
 func (x *Executor) Drain(ctx context.Context, p protocol.DrainParams) (protocol.DrainResult, error) {
-	return persist(ctx, x, protocol.ExecutorDrain, p, &attempt{})
+	r, err := Do(ctx, x, protocol.ExecutorDrain, p)
+	if errors.Is(err, rpc.ErrClosed) {
+		return protocol.DrainResult{Accepted: true, ActiveSessions: []string{}}, nil
+	}
+	return r, err
 }
 
 // Do sends one request and waits for its answer, over the current connection, or

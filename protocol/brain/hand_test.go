@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -350,20 +349,11 @@ type bench struct {
 // ends both.
 func in(t *testing.T, o Options, test func(t *testing.T, b *bench)) {
 	t.Helper()
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, o)
 		defer b.end()
 		test(t, b)
 	})
-}
-
-// bubble is synctest.Test. rpc pools the channels that calls wait on, and a bubble
-// must not see another's: two collections empty the pool.
-func bubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	runtime.GC()
-	runtime.GC()
-	synctest.Test(t, test)
 }
 
 func newBench(t *testing.T, o Options) *bench {

@@ -3,7 +3,6 @@ package brain
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -14,14 +13,14 @@ import (
 // handle fills the table of what executors send. What the rest of the protocol
 // needs is added beside it by Options.Handle.
 func (b *Brain) handle(x *rpc.Mux) {
-	rpc.Handle(x, protocol.ExecutorRegister, func(ctx context.Context, p protocol.RegisterParams) (protocol.RegisterResult, error) {
+	rpc.HandleThen(x, protocol.ExecutorRegister, func(ctx context.Context, p protocol.RegisterParams) (protocol.RegisterResult, func(), error) {
 		return b.connection(ctx).register(p)
 	})
 	rpc.Handle(x, protocol.ExecutorHeartbeat, after(b, func(_ context.Context, c *connection, p protocol.HeartbeatParams) (protocol.HeartbeatResult, error) {
 		return c.heartbeat(p)
 	}))
 	rpc.Handle(x, protocol.ExecutorTokenRefresh, after(b, b.tokenRefresh))
-	rpc.Handle(x, protocol.SessionReady, after(b, b.sessionReady))
+	rpc.HandleThen(x, protocol.SessionReady, b.sessionReady)
 	rpc.Handle(x, protocol.SessionEnded, after(b, b.sessionEnded))
 	rpc.Handle(x, protocol.ToolResult, after(b, b.toolResult))
 
@@ -66,12 +65,20 @@ func (b *Brain) connection(ctx context.Context) *connection {
 func after[P, R any](b *Brain, h func(context.Context, *connection, P) (R, error)) func(context.Context, P) (R, error) {
 	return func(ctx context.Context, p P) (R, error) {
 		c := b.connection(ctx)
-		if c.executor.Load() == nil {
+		if err := c.registered(); err != nil {
 			var none R
-			return none, protocol.Errorf(protocol.CodeUnauthorized, "executor.register has to come first").WithRetryable(true)
+			return none, err
 		}
 		return h(ctx, c, p)
 	}
+}
+
+// registered returns an error before executor.register.
+func (c *connection) registered() error {
+	if c.executor.Load() == nil {
+		return protocol.Errorf(protocol.CodeUnauthorized, "executor.register has to come first").WithRetryable(true)
+	}
+	return nil
 }
 
 // sessionOf finds a session that the connection's executor has.
@@ -104,18 +111,23 @@ func (b *Brain) tokenRefresh(ctx context.Context, c *connection, p protocol.Toke
 }
 
 // sessionReady is acknowledged for any session: one that is not held any more is
-// stopped or ended by other means.
-func (b *Brain) sessionReady(_ context.Context, c *connection, p protocol.SessionReadyParams) (protocol.AcceptedResult, error) {
-	if s := b.sessionOf(c, p.SessionID); s != nil && (p.WorkID == "" || p.WorkID == s.params.WorkID) {
-		// Requests behind the acknowledgement are taken, and none before it. When it
-		// is lost with the connection, session.ready comes again.
-		time.AfterFunc(answerDelay, func() {
-			if c.alive() {
-				s.becomeReady(p.MCP)
-			}
-		})
+// stopped or ended by other means. Requests behind the acknowledgement are taken by
+// the executor, and none before it. When it is lost with the connection,
+// session.ready comes again.
+func (b *Brain) sessionReady(ctx context.Context, p protocol.SessionReadyParams) (protocol.AcceptedResult, func(), error) {
+	c := b.connection(ctx)
+	if err := c.registered(); err != nil {
+		return protocol.AcceptedResult{}, nil, err
 	}
-	return protocol.AcceptedResult{Accepted: true}, nil
+	s := b.sessionOf(c, p.SessionID)
+	if s == nil || p.WorkID != "" && p.WorkID != s.params.WorkID {
+		return protocol.AcceptedResult{Accepted: true}, nil, nil
+	}
+	return protocol.AcceptedResult{Accepted: true}, func() {
+		if c.alive() {
+			s.becomeReady(p.MCP)
+		}
+	}, nil
 }
 
 func (b *Brain) sessionEnded(_ context.Context, c *connection, p protocol.SessionEndedParams) (protocol.AcceptedResult, error) {

@@ -31,15 +31,14 @@ func Accept(w http.ResponseWriter, r *http.Request, o AcceptOptions) (Frames, er
 	up := websocket.Upgrader{
 		HandshakeTimeout: protocol.DefaultRequestTimeout,
 		ReadBufferSize:   frameHeader,
-		WriteBufferSize:  maxBatch,
-		WriteBufferPool:  writeBuffers,
+		WriteBufferSize:  frameHeader,
 		Subprotocols:     o.Subprotocols,
 	}
 	ws, err := up.Upgrade(h, r, nil)
 	if err != nil {
 		return nil, err
 	}
-	f := newWebSocket(ws, h.socket, newTransportOptions(o.MaxFrameBytes, o.PingInterval, o.DeadAfter))
+	f := newWebSocket(ws, h.socket, false, newTransportOptions(o.MaxFrameBytes, o.PingInterval, o.DeadAfter))
 	if ws.Subprotocol() == "" {
 		f.refuse(protocol.CloseUnsupportedProtocol, "no subprotocol in common; this end speaks "+o.Subprotocols[0])
 		return nil, fmt.Errorf("%w: the client offered %q", protocol.ErrUnsupportedProtocol, websocket.Subprotocols(r))

@@ -89,7 +89,7 @@ type Conn struct {
 
 	work  sync.WaitGroup // the read loop, handlers, the write loop
 	begin sync.Once
-	end   sync.Once
+	ended atomic.Bool // by whoever set it
 
 	mu      sync.Mutex
 	pending map[uint64]*pendingCall
@@ -159,12 +159,13 @@ func (c *Conn) Close() error {
 // Shutdown sends what is queued, for at most a few seconds, closes with code and
 // reason, and does not wait for handlers. Only the first call has an effect.
 func (c *Conn) Shutdown(code int, reason string) {
-	c.end.Do(func() {
-		c.setErr(&CloseError{Code: code, Reason: reason, Local: true})
-		c.w.finish(closeFlushTimeout)
-		c.release()
-		_ = c.frames.Close(code, reason)
-	})
+	if c.ended.Swap(true) {
+		return
+	}
+	c.setErr(&CloseError{Code: code, Reason: reason, Local: true})
+	c.w.finish(closeFlushTimeout)
+	c.release()
+	_ = c.frames.Close(code, reason)
 }
 
 // Done is closed when the connection and all its handlers have ended.
@@ -209,17 +210,25 @@ const closeFlushTimeout = 5 * time.Second
 
 // fail ends the connection after an error of its transport.
 func (c *Conn) fail(err error) {
-	c.end.Do(func() {
-		c.setErr(err)
-		c.w.abort(err)
-		code, reason := protocol.CloseInternal, ""
-		var ce *CloseError
-		if errors.As(err, &ce) {
-			code, reason = ce.Code, ce.Reason
-		}
-		c.release()
-		_ = c.frames.Close(code, reason)
-	})
+	if c.ended.Swap(true) {
+		return
+	}
+	c.setErr(err)
+	c.w.abort(err)
+	code, reason := protocol.CloseInternal, ""
+	var ce *CloseError
+	if errors.As(err, &ce) {
+		code, reason = ce.Code, ce.Reason
+	}
+	c.release()
+	_ = c.frames.Close(code, reason)
+}
+
+// failWriting is fail after a write error. The reader is given a moment to find the
+// peer's close message behind it, which says why.
+func (c *Conn) failWriting(err error) {
+	c.w.abort(err)
+	time.AfterFunc(closeTimeout, func() { c.fail(err) })
 }
 
 func (c *Conn) setErr(err error) {

@@ -104,8 +104,7 @@ func Dial(ctx context.Context, rawURL string, o DialOptions) (Frames, error) {
 		Proxy:           o.Proxy,
 		TLSClientConfig: o.TLS,
 		ReadBufferSize:  frameHeader,
-		WriteBufferSize: maxBatch,
-		WriteBufferPool: writeBuffers,
+		WriteBufferSize: frameHeader,
 		Subprotocols:    o.Subprotocols,
 	}
 	header := o.Header.Clone()
@@ -119,7 +118,7 @@ func Dial(ctx context.Context, rawURL string, o DialOptions) (Frames, error) {
 	if err != nil {
 		return nil, dialError(ctx, resp, err)
 	}
-	w := newWebSocket(ws, s, newTransportOptions(o.MaxFrameBytes, o.PingInterval, o.DeadAfter))
+	w := newWebSocket(ws, s, true, newTransportOptions(o.MaxFrameBytes, o.PingInterval, o.DeadAfter))
 	if !slices.Contains(o.Subprotocols, ws.Subprotocol()) {
 		w.refuse(protocol.CloseUnsupportedProtocol, "no subprotocol in common")
 		return nil, fmt.Errorf("%w: offered %s, the server chose %q", protocol.ErrUnsupportedProtocol,

@@ -119,7 +119,7 @@ func TestData(t *testing.T) {
 			require.Equal(t, binary && n > 0, isBinary(f.b))
 			m, bad := parseMessage(f.b)
 			require.Nil(t, bad)
-			got, err := decodeParams[protocol.ProcessOutputParams](m.params, m.data)
+			got, err := protocol.DecodeParams[protocol.ProcessOutputParams](m.params, m.data)
 			require.NoError(t, err)
 			require.Equal(t, n, len(got.Data))
 			require.Equal(t, string(data[:n]), string(got.Data))

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -42,10 +41,10 @@ func NewMux(maxInFlight int) *Mux {
 // Handle answers m with h. h runs on a goroutine of its own, or after the
 // requests of its lane; its context ends with the connection. An *protocol.Error
 // is sent as it is, any other error as internal_error without its text, and a
-// panic likewise.
+// panic likewise. The data of a binary message is h's only until it returns.
 func Handle[P, R any](x *Mux, m protocol.Method[P, R], h func(context.Context, P) (R, error)) {
 	x.HandleRaw(m.Spec, m.Lane != nil, func(raw json.RawMessage, data []byte) (string, Run, error) {
-		p, err := decodeParams[P](raw, data)
+		p, err := protocol.DecodeParams[P](raw, data)
 		if err != nil {
 			return "", nil, err
 		}
@@ -60,11 +59,38 @@ func Handle[P, R any](x *Mux, m protocol.Method[P, R], h func(context.Context, P
 	})
 }
 
+// HandleThen is Handle for an answer that changes what the messages behind it mean:
+// the function that h returns, if any, runs when the answer is on its way, so that
+// what it sends comes behind it.
+func HandleThen[P, R any](x *Mux, m protocol.Method[P, R], h func(context.Context, P) (R, func(), error)) {
+	x.HandleRaw(m.Spec, m.Lane != nil, func(raw json.RawMessage, data []byte) (string, Run, error) {
+		p, err := protocol.DecodeParams[P](raw, data)
+		if err != nil {
+			return "", nil, err
+		}
+		lane := ""
+		if m.Lane != nil {
+			lane = m.Lane(p)
+		}
+		return lane, func(ctx context.Context) (any, error) {
+			r, then, err := h(ctx, p)
+			return answerThen{&r, then}, err
+		}, nil
+	})
+}
+
+// answerThen is a result with what is to be done behind it.
+type answerThen struct {
+	result any
+	then   func()
+}
+
 // HandleNotification answers n with h, one message after another in order of
-// arrival. When more than a thousand wait, the oldest is dropped.
+// arrival. When more than a thousand wait, the oldest is dropped. The data of a
+// binary message is h's only until it returns.
 func HandleNotification[P any](x *Mux, n protocol.Notification[P], h func(context.Context, P)) {
 	x.HandleRaw(n.Spec, true, func(raw json.RawMessage, data []byte) (string, Run, error) {
-		p, err := decodeParams[P](raw, data)
+		p, err := protocol.DecodeParams[P](raw, data)
 		if err != nil {
 			return "", nil, err
 		}
@@ -92,10 +118,6 @@ func (x *Mux) Refuse(spec protocol.Spec, err *protocol.Error) {
 
 // Handles reports whether the method has a handler.
 func (x *Mux) Handles(method string) bool { return x.entries[method] != nil }
-
-func decodeParams[P any](raw json.RawMessage, data []byte) (P, error) {
-	return protocol.DecodeParams[P](raw, bytes.Clone(data)) // the frame's memory is reused
-}
 
 // lane runs jobs one after another. It lives in Conn.lanes while it has any.
 type lane struct{ jobs []job }

@@ -197,6 +197,10 @@ func (c *Conn) finish(j *job, result any, err error) {
 		return
 	}
 	busy := c.inFlight.Load() > 1
+	var then func()
+	if a, ok := result.(answerThen); ok {
+		result, then = a.result, a.then
+	}
 	f := getBuffer()
 	if err == nil {
 		err = writeResponse(&f, j.msg.id, result, c.binary.Load())
@@ -217,6 +221,9 @@ func (c *Conn) finish(j *job, result any, err error) {
 	// its limit in flight is never refused.
 	c.inFlight.Add(-1)
 	_ = c.w.send(c.ctx, f, false, busy) // a lost connection is noticed elsewhere
+	if then != nil {
+		then()
+	}
 }
 
 // refuse answers a request that gets no handler.

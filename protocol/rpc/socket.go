@@ -89,6 +89,13 @@ func (s *socket) Write(p []byte) (int, error) {
 	return s.Conn.Write(p)
 }
 
+// appendFragment keeps one frame of a data message.
+func (s *socket) appendFragment(opcode byte, final, mask bool, payload []byte) {
+	s.mu.Lock()
+	s.out = appendFragment(s.out, opcode, final, mask, payload)
+	s.mu.Unlock()
+}
+
 // SetWriteDeadline is what gorilla calls before every frame; deadlines belong to
 // flush here.
 func (s *socket) SetWriteDeadline(t time.Time) error {

@@ -24,14 +24,11 @@ const (
 	closeTimeout   = time.Second      // for the peer's close message
 )
 
-// writeBuffers are gorilla's, taken for the length of one frame. They hold a whole
-// batch, so that a frame becomes one WebSocket frame and one copy.
-var writeBuffers = &sync.Pool{}
-
 // webSocket is Frames over gorilla/websocket.
 type webSocket struct {
 	ws     *websocket.Conn
 	socket *socket
+	client bool // its frames are masked
 
 	limit    atomic.Int64
 	closing  atomic.Bool
@@ -58,8 +55,8 @@ type keepAliver interface {
 	keepAlive() (stop func())
 }
 
-func newWebSocket(ws *websocket.Conn, s *socket, o transportOptions) *webSocket {
-	w := &webSocket{ws: ws, socket: s, readDone: make(chan struct{}), ping: o.ping, dead: o.dead}
+func newWebSocket(ws *websocket.Conn, s *socket, client bool, o transportOptions) *webSocket {
+	w := &webSocket{ws: ws, socket: s, client: client, readDone: make(chan struct{}), ping: o.ping, dead: o.dead}
 	w.limit.Store(int64(o.maxFrame))
 	s.cork()
 	ws.SetPingHandler(func(data string) error {
@@ -139,43 +136,26 @@ func (w *webSocket) readMessage(f *buffer) error {
 	}
 }
 
-func kindOf(frame []byte) int {
-	if isBinary(frame) {
-		return websocket.BinaryMessage
-	}
-	return websocket.TextMessage
-}
-
 // WriteFrame writes a message of any size in chunks, each with its own deadline,
 // with pings and pongs between them.
 func (w *webSocket) WriteFrame(ctx context.Context, frame []byte) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	m, err := w.ws.NextWriter(kindOf(frame))
-	if err != nil {
-		return err
-	}
-	for len(frame) > 0 {
-		n := min(len(frame), maxBatch)
-		if _, err := m.Write(frame[:n]); err != nil {
+	opcode := opcodeOf(frame)
+	for first := true; first || len(frame) > 0; first = false {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		frame = frame[n:]
-		if len(frame) > 0 {
-			if err := w.flush(); err != nil {
-				return err
-			}
+		n := min(len(frame), maxBatch)
+		w.socket.appendFragment(opcode, n == len(frame), w.client, frame[:n])
+		frame, opcode = frame[n:], opContinuation
+		if err := w.flush(); err != nil {
+			return err
 		}
 	}
-	if err := m.Close(); err != nil {
-		return err
-	}
-	return w.flush()
+	return nil
 }
 
-func (w *webSocket) appendFrame(frame []byte) error {
-	return w.ws.WriteMessage(kindOf(frame), frame)
+func (w *webSocket) appendFrame(frame []byte) {
+	w.socket.appendFragment(opcodeOf(frame), true, w.client, frame)
 }
 
 func (w *webSocket) flush() error {

@@ -23,7 +23,7 @@ const (
 // write without waiting. The three are called by one goroutine at a time.
 type batchWriter interface {
 	// appendFrame takes a frame of at most maxBatch bytes; nothing is written yet.
-	appendFrame(frame []byte) error
+	appendFrame(frame []byte)
 	// tryFlush writes what it can without waiting; false when some is left, or when
 	// the transport can only write waiting.
 	tryFlush() (bool, error)
@@ -154,12 +154,9 @@ func (w *writer) direct() {
 			w.mu.Unlock()
 			return
 		}
-		err := w.fill()
+		w.fill()
 		w.mu.Unlock()
-		done := false
-		if err == nil {
-			done, err = w.batch.tryFlush()
-		}
+		done, err := w.batch.tryFlush()
 		if err != nil {
 			w.fail(err)
 			return
@@ -189,16 +186,15 @@ func (w *writer) loop() {
 			w.mu.Unlock()
 			return
 		}
-		var err error
-		if w.next() > maxBatch {
-			f := w.take()
+		if w.next() <= maxBatch {
+			w.fill()
 			w.mu.Unlock()
-			err = w.c.frames.WriteFrame(w.c.ctx, f.b)
-			f.free()
-		} else {
-			err = w.fill()
-			w.mu.Unlock()
+			continue
 		}
+		f := w.take()
+		w.mu.Unlock()
+		err := w.c.frames.WriteFrame(w.c.ctx, f.b)
+		f.free()
 		if err != nil {
 			w.fail(err)
 			return
@@ -264,25 +260,20 @@ func (w *writer) take() buffer {
 
 // fill appends frames to the batch, at least one. w.mu is held: appending copies
 // at most maxBatch bytes.
-func (w *writer) fill() error {
+func (w *writer) fill() {
 	for n := 0; !w.urgent.empty() || !w.bulk.empty(); {
 		if n += w.next(); n > maxBatch {
 			break
 		}
 		f := w.take()
-		err := w.batch.appendFrame(f.b)
+		w.batch.appendFrame(f.b)
 		f.free()
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // fail is the end of the connection by a write error.
 func (w *writer) fail(err error) {
-	w.abort(err)
-	w.c.fail(err)
+	w.c.failWriting(err)
 }
 
 // abort drops everything that waits.
@@ -315,7 +306,7 @@ func (w *writer) finish(timeout time.Duration) {
 	if w.err == nil {
 		w.err = ErrClosed
 	}
-	if !w.busy {
+	if !w.busy || w.aborted {
 		w.mu.Unlock()
 		return
 	}
