@@ -10,15 +10,18 @@ const (
 	opContinuation = 0x0
 	opText         = 0x1
 	opBinary       = 0x2
+	opClose        = 0x8
+	opPing         = 0x9
+	opPong         = 0xA
 	opFinal        = 0x80
 	maskBit        = 0x80
 )
 
-// appendFragment writes one WebSocket frame of a data message (RFC 6455, section
-// 5.2). gorilla does the handshake, the reading and the control frames; data is framed
-// here, since its writer copies each message once more and takes locks and timers for
-// it. mask is for the client's end.
-func appendFragment(b []byte, opcode byte, final, mask bool, payload []byte) []byte {
+// appendFrame writes one WebSocket frame (RFC 6455, section 5.2). gorilla does the
+// handshake and the reading; what goes out is framed here, since its writer copies each
+// message once more, takes locks and timers for it, and waits where this end must not.
+// mask is for the client's end.
+func appendFrame(b []byte, opcode byte, final, mask bool, payload []byte) []byte {
 	if final {
 		opcode |= opFinal
 	}

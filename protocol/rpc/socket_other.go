@@ -4,5 +4,7 @@ package rpc
 
 import "syscall"
 
-// writeNow takes nothing: there is no write that does not wait.
+// canWriteNow: there is no write that does not wait.
+const canWriteNow = false
+
 func writeNow(syscall.RawConn, []byte) (int, error) { return 0, nil }

@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// canWriteNow: there is a write that does not wait.
+const canWriteNow = true
+
 // writeNow is one write(2) that does not wait: it returns how much was taken,
 // which may be nothing.
 func writeNow(raw syscall.RawConn, p []byte) (n int, err error) {

@@ -28,6 +28,7 @@ const (
 type webSocket struct {
 	ws     *websocket.Conn
 	socket *socket
+	out    output
 	client bool // its frames are masked
 
 	limit    atomic.Int64
@@ -35,10 +36,6 @@ type webSocket struct {
 	silent   atomic.Bool   // ended by keepAlive
 	readDone chan struct{} // closed when reading has ended
 	readOnce sync.Once
-
-	// flushing serialises flush and tryFlush: the connection's writer, and pings,
-	// pongs and close messages between its chunks.
-	flushing sync.Mutex
 
 	ping    time.Duration
 	dead    time.Duration
@@ -58,16 +55,19 @@ type keepAliver interface {
 func newWebSocket(ws *websocket.Conn, s *socket, client bool, o transportOptions) *webSocket {
 	w := &webSocket{ws: ws, socket: s, client: client, readDone: make(chan struct{}), ping: o.ping, dead: o.dead}
 	w.limit.Store(int64(o.maxFrame))
-	s.cork()
+	w.out.to = ws.NetConn()
+	if w.out.to == net.Conn(s) { // not TLS
+		w.out.raw = s.rawConn()
+	}
 	ws.SetPingHandler(func(data string) error {
-		w.control(websocket.PongMessage, []byte(data))
+		w.control(opPong, []byte(data))
 		return nil
 	})
 	ws.SetCloseHandler(func(code int, _ string) error {
 		if code == websocket.CloseNoStatusReceived {
 			code = protocol.CloseNormal
 		}
-		w.control(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""))
+		w.control(opClose, websocket.FormatCloseMessage(code, ""))
 		return nil
 	})
 	return w
@@ -145,7 +145,7 @@ func (w *webSocket) WriteFrame(ctx context.Context, frame []byte) error {
 			return err
 		}
 		n := min(len(frame), maxBatch)
-		w.socket.appendFragment(opcode, n == len(frame), w.client, frame[:n])
+		w.out.add(opcode, n == len(frame), w.client, frame[:n])
 		frame, opcode = frame[n:], opContinuation
 		if err := w.flush(); err != nil {
 			return err
@@ -154,37 +154,17 @@ func (w *webSocket) WriteFrame(ctx context.Context, frame []byte) error {
 	return nil
 }
 
-func (w *webSocket) appendFrame(frame []byte) {
-	w.socket.appendFragment(opcodeOf(frame), true, w.client, frame)
-}
+func (w *webSocket) appendFrame(frame []byte) { w.out.add(opcodeOf(frame), true, w.client, frame) }
 
-func (w *webSocket) flush() error {
-	w.flushing.Lock()
-	defer w.flushing.Unlock()
-	return w.socket.flush(writeTimeout)
-}
+func (w *webSocket) flush() error { return w.out.flush(writeTimeout) }
 
-func (w *webSocket) tryFlush() (bool, error) {
-	w.flushing.Lock()
-	defer w.flushing.Unlock()
-	return w.socket.tryFlush()
-}
+func (w *webSocket) tryFlush() (bool, error) { return w.out.tryFlush() }
 
 // control sends a control frame without waiting: when somebody else is writing,
 // the frame goes out with that write or the next.
-func (w *webSocket) control(kind int, data []byte) {
-	if w.ws.WriteControl(kind, data, time.Now().Add(writeTimeout)) != nil {
-		return
-	}
-	if !w.flushing.TryLock() {
-		return // whoever holds it looks again after its write
-	}
-	defer w.flushing.Unlock()
-	if w.socket.raw != nil {
-		_, _ = w.socket.tryFlush() // the next writer or reader sees the error
-	} else {
-		_ = w.socket.flush(closeTimeout)
-	}
+func (w *webSocket) control(opcode byte, payload []byte) {
+	w.out.add(opcode, true, w.client, payload)
+	w.out.nudge()
 }
 
 // keepAlive pings, and ends the connection when nothing has come in for too long.
@@ -211,7 +191,7 @@ func (w *webSocket) keepAlive() (stop func()) {
 			_ = w.socket.Conn.Close() // the reader and the writer see it
 			return
 		}
-		w.control(websocket.PingMessage, nil)
+		w.control(opPing, nil)
 		w.timerMu.Lock()
 		if !stopped {
 			w.timer = time.AfterFunc(min(w.ping, w.dead-idle), tick)
@@ -238,14 +218,10 @@ func (w *webSocket) Close(code int, reason string) error {
 		return nil
 	}
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxCloseReason)], "")
-	message := websocket.FormatCloseMessage(code, reason)
-	if w.ws.WriteControl(websocket.CloseMessage, message, time.Now().Add(closeTimeout)) == nil {
-		// A writer that waits for a peer that does not read is cut short.
-		_ = w.socket.Conn.SetWriteDeadline(time.Now().Add(closeTimeout))
-		w.flushing.Lock()
-		_ = w.socket.flush(closeTimeout)
-		w.flushing.Unlock()
-	}
+	w.out.add(opClose, true, w.client, websocket.FormatCloseMessage(code, reason))
+	// A writer that waits for a peer that does not read is cut short.
+	_ = w.out.to.SetWriteDeadline(time.Now().Add(closeTimeout))
+	_ = w.out.flush(closeTimeout)
 	t := time.NewTimer(closeTimeout)
 	defer t.Stop()
 	select {
