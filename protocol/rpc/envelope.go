@@ -133,7 +133,7 @@ func validID(id []byte) bool {
 	if id[0] != '-' && (id[0] < '0' || id[0] > '9') {
 		return false
 	}
-	return bytes.IndexAny(id, ".eE") < 0
+	return !bytes.ContainsAny(id, ".eE")
 }
 
 // unescape decodes the inside of a JSON string that was checked before.

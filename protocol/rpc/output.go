@@ -14,12 +14,17 @@ type output struct {
 	raw syscall.RawConn // nil: it can only be written waiting
 
 	// flushing serialises flush and tryFlush: the connection's writer, and pings,
-	// pongs and close messages between its chunks.
-	flushing sync.Mutex
+	// pongs and close messages between its chunks. A channel, since in a test bubble
+	// time does not pass while somebody waits for a mutex.
+	flushing chan struct{}
 
 	mu    sync.Mutex
 	out   []byte // framed and not yet written
 	spare []byte
+}
+
+func newOutput(to net.Conn, raw syscall.RawConn) *output {
+	return &output{to: to, raw: raw, flushing: make(chan struct{}, 1)}
 }
 
 // add frames a message, a part of one, or a control frame.
@@ -31,8 +36,12 @@ func (o *output) add(opcode byte, final, mask bool, payload []byte) {
 
 // flush writes all that was added. Each batch has the timeout to be taken.
 func (o *output) flush(timeout time.Duration) error {
-	o.flushing.Lock()
-	defer o.flushing.Unlock()
+	o.flushing <- struct{}{}
+	defer func() { <-o.flushing }()
+	return o.writeAll(timeout)
+}
+
+func (o *output) writeAll(timeout time.Duration) error {
 	for {
 		out := o.take()
 		if len(out) == 0 {
@@ -48,26 +57,42 @@ func (o *output) flush(timeout time.Duration) error {
 	}
 }
 
+// flushLast is flush before the end: a write that is under way is cut short, and so is
+// the wait for it.
+func (o *output) flushLast(timeout time.Duration) {
+	_ = o.to.SetWriteDeadline(time.Now().Add(timeout))
+	t := time.NewTimer(timeout)
+	defer t.Stop()
+	select {
+	case o.flushing <- struct{}{}:
+		_ = o.writeAll(timeout)
+		<-o.flushing
+	case <-t.C:
+	}
+}
+
 // tryFlush writes what the kernel takes at once; false when some is left.
 func (o *output) tryFlush() (bool, error) {
-	o.flushing.Lock()
-	defer o.flushing.Unlock()
+	o.flushing <- struct{}{}
+	defer func() { <-o.flushing }()
 	return o.writeNow()
 }
 
 // nudge writes what was added without waiting, unless somebody is writing, who looks
 // again after that.
 func (o *output) nudge() {
-	if !o.flushing.TryLock() {
+	select {
+	case o.flushing <- struct{}{}:
+	default:
 		return
 	}
+	// The next writer or reader sees an error.
 	if o.raw != nil {
-		_, _ = o.writeNow() // the next writer or reader sees the error
-		o.flushing.Unlock()
-		return
+		_, _ = o.writeNow()
+	} else {
+		_ = o.writeAll(closeTimeout)
 	}
-	o.flushing.Unlock()
-	_ = o.flush(closeTimeout)
+	<-o.flushing
 }
 
 func (o *output) writeNow() (bool, error) {

@@ -28,7 +28,7 @@ func unixURL(raw string, o *DialOptions) (string, error) {
 		if path == "" {
 			path = u.Opaque
 		}
-		if !strings.HasPrefix(path, "/") {
+		if u.Host != "" || !strings.HasPrefix(path, "/") {
 			return "", fmt.Errorf("brain URL %q: want unix:///absolute/path", raw)
 		}
 		o.NetDial = func(ctx context.Context, _, _ string) (net.Conn, error) {

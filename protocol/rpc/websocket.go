@@ -28,7 +28,7 @@ const (
 type webSocket struct {
 	ws     *websocket.Conn
 	socket *socket
-	out    output
+	out    *output
 	client bool // its frames are masked
 
 	limit    atomic.Int64
@@ -55,9 +55,10 @@ type keepAliver interface {
 func newWebSocket(ws *websocket.Conn, s *socket, client bool, o transportOptions) *webSocket {
 	w := &webSocket{ws: ws, socket: s, client: client, readDone: make(chan struct{}), ping: o.ping, dead: o.dead}
 	w.limit.Store(int64(o.maxFrame))
-	w.out.to = ws.NetConn()
-	if w.out.to == net.Conn(s) { // not TLS
-		w.out.raw = s.rawConn()
+	if to := ws.NetConn(); to == net.Conn(s) {
+		w.out = newOutput(to, s.rawConn())
+	} else { // TLS
+		w.out = newOutput(to, nil)
 	}
 	ws.SetPingHandler(func(data string) error {
 		w.control(opPong, []byte(data))
@@ -219,9 +220,7 @@ func (w *webSocket) Close(code int, reason string) error {
 	}
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxCloseReason)], "")
 	w.out.add(opClose, true, w.client, websocket.FormatCloseMessage(code, reason))
-	// A writer that waits for a peer that does not read is cut short.
-	_ = w.out.to.SetWriteDeadline(time.Now().Add(closeTimeout))
-	_ = w.out.flush(closeTimeout)
+	w.out.flushLast(closeTimeout)
 	t := time.NewTimer(closeTimeout)
 	defer t.Stop()
 	select {

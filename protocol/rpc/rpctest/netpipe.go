@@ -44,7 +44,7 @@ func (c *Conn) Close() error {
 	c.in.change(func(h *half) {
 		h.readErr, h.writeErr = first(h.readErr, net.ErrClosed), first(h.writeErr, syscall.EPIPE)
 	})
-	c.out.change(func(h *half) { h.writeErr = first(h.writeErr, net.ErrClosed); h.eof = true })
+	c.out.change(func(h *half) { h.writeErr, h.eof = net.ErrClosed, true })
 	c.closed()
 	return nil
 }
