@@ -117,6 +117,9 @@ func (c *connection) announce(ctx context.Context) error {
 func (c *connection) sayEnded(ctx context.Context, p protocol.SessionEndedParams) error {
 	ctx, cancel := c.timeout(ctx)
 	defer cancel()
-	_, err := rpc.Call(ctx, c.rpc, protocol.SessionEnded, p)
+	answer, err := rpc.Call(ctx, c.rpc, protocol.SessionEnded, p)
+	if err == nil && !answer.Accepted {
+		err = errNotAccepted(protocol.SessionEnded.Name)
+	}
 	return err
 }

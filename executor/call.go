@@ -84,9 +84,11 @@ func (e *Executor) begin(c *call) error {
 	e.running++
 	e.mu.Unlock()
 	s := c.s
+	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	s.mu.Lock()
 	if s.phase != phaseActive {
 		s.mu.Unlock()
+		c.cancel(nil)
 		e.countCalls(-1)
 		return protocol.Errorf(protocol.CodeSessionNotActive, "session_id: %q has ended", clip(c.params.SessionID))
 	}
@@ -94,7 +96,6 @@ func (e *Executor) begin(c *call) error {
 	s.running[c.params.ToolCallID] = c
 	s.mu.Unlock()
 	s.report.busy(1)
-	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	return nil
 }
 
@@ -129,11 +130,15 @@ func (c *call) run(handler capabilities.ToolHandler) {
 			c.finish(ctx, protocol.ToolOutput{}, errNotStopped(ctx))
 		})
 	})
-	out, err := c.guard(ctx, handler)
-	if !stop() {
-		watchdog.stop()
-	}
-	c.finish(ctx, out, err)
+	// Also when the handler ends its goroutine.
+	out, err := protocol.ToolOutput{}, errors.New("the tool ended without a result")
+	defer func() {
+		if !stop() {
+			watchdog.stop()
+		}
+		c.finish(ctx, out, err)
+	}()
+	out, err = c.guard(ctx, handler)
 }
 
 // watchdog is a timer that may be stopped before it was started.
@@ -244,13 +249,15 @@ func outcome(ctx context.Context, err error) (string, *protocol.Error) {
 		return protocol.OutcomeSucceeded, nil
 	}
 	var e *protocol.Error
-	if !errors.As(err, &e) {
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			e = causeOf(ctx)
-		} else {
-			// The text of a tool's own error is for the model to read.
-			e = protocol.Errorf(protocol.CodeInternalError, "%v", err)
-		}
+	switch {
+	case errors.As(err, &e):
+	case ctx.Err() == nil:
+		// The text of a tool's own error is for the model to read.
+		e = protocol.Errorf(protocol.CodeInternalError, "%v", err)
+	case errors.Is(err, ctx.Err()):
+		e = causeOf(ctx)
+	default: // most likely a consequence: "signal: killed"
+		e = causeOf(ctx).WithDetail(err.Error())
 	}
 	if e.Code == protocol.CodeCanceled {
 		// The handler says that it was canceled; why is known here.

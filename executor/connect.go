@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -28,19 +27,26 @@ const healthyAfter = 30 * time.Second
 // or the brain refuses for good.
 func (e *Executor) connectLoop(ctx context.Context) error {
 	delays := newDelays(e.opts.MinBackoff, e.opts.MaxBackoff)
+	fresh := false // the credential was rejected, and another one is being tried
 	for {
 		e.setState(StateConnecting, nil)
 		healthy, err := e.connectOnce(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if end := permanent(err); end != nil {
-			e.log.Error("brain refused for good", zap.Error(end))
-			e.setState(StateStopped, end)
-			return end
-		}
 		if healthy {
 			delays.reset()
+			fresh = false
+		}
+		if end := permanent(err); end != nil {
+			if credentialRejected(end) && !fresh && e.hasFreshToken(ctx) {
+				e.log.Warn("credential rejected, trying the one there is now", zap.Error(err))
+				fresh = true
+				continue
+			}
+			e.log.Error("brain refused for good", zap.Error(end))
+			e.noteError(end)
+			return end
 		}
 		delay := delays.next(err)
 		e.setState(StateWaiting, err)
@@ -71,23 +77,21 @@ func (e *Executor) connectOnce(ctx context.Context) (healthy bool, err error) {
 	return c.serve(ctx)
 }
 
-// dial opens the transport with a fresh credential. A credential that is rejected is
-// asked for once more, and used when it is another one by now.
+// dial opens the transport with a fresh credential.
 func (e *Executor) dial(ctx context.Context) (rpc.Frames, error) {
 	token, err := e.token(ctx)
 	if err != nil {
 		return nil, err
 	}
-	frames, err := e.open(ctx, token)
-	var answer *rpc.DialError
-	if !errors.As(err, &answer) || answer.Status != http.StatusUnauthorized && answer.Status != http.StatusForbidden {
-		return frames, err
-	}
-	again, tokenErr := e.token(ctx)
-	if tokenErr != nil || again == token {
-		return nil, err
-	}
-	return e.open(ctx, again)
+	e.used = token
+	return e.open(ctx, token)
+}
+
+// hasFreshToken reports whether the source has another credential by now than the
+// one that was rejected.
+func (e *Executor) hasFreshToken(ctx context.Context) bool {
+	token, err := e.token(ctx)
+	return err == nil && token != e.used
 }
 
 func (e *Executor) token(ctx context.Context) (string, error) {

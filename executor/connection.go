@@ -84,6 +84,9 @@ func (c *connection) register(ctx context.Context) error {
 	c.rpc.SetBinary(r.BinaryFrames)
 	c.log = e.log.With(zap.String("connection", c.id))
 	e.lease.renew(sent, leaseTTL(r.LeaseTTLMS))
+	if r.ExecutorID == "" {
+		r.ExecutorID = before
+	}
 
 	e.reconcile(before, r, active)
 	c.replay = e.box.Owed()
@@ -179,6 +182,23 @@ func (e *Executor) waitConn(ctx context.Context) (*connection, error) {
 		case <-changed:
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		}
+	}
+}
+
+// awaitLoss waits until c, which has ended, is no longer the current connection.
+func (e *Executor) awaitLoss(ctx context.Context, c *connection) {
+	for {
+		e.mu.Lock()
+		current, changed := e.conn, e.connChanged
+		e.mu.Unlock()
+		if current != c {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
 		}
 	}
 }

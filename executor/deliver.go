@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -25,6 +26,9 @@ func (c *connection) deliver(ctx context.Context) error {
 		if err != nil {
 			return nil // the connection or the executor ends
 		}
+		if c.rpc.Err() != nil {
+			return nil // so that no result is judged by a close it had no part in
+		}
 		err = c.send(ctx, r)
 		var refused *protocol.Error
 		switch {
@@ -32,11 +36,16 @@ func (c *connection) deliver(ctx context.Context) error {
 			retry.Reset()
 			err = box.Ack(r.SessionID, r.ToolCallID)
 		case errors.Is(err, protocol.ErrPayloadTooLarge), closedTooBig(c.rpc.Err()):
-			err = box.Put(c.e.tooLarge(r))
-			if ctx.Err() != nil {
+			if !isTooLarge(r) {
+				err = box.Put(c.e.tooLarge(r))
+				if err == nil && c.rpc.Err() == nil {
+					continue
+				}
 				return err
 			}
-			continue
+			// Not even the notice is taken: it has to make room for the others.
+			c.e.resultLost(r, protocol.Errorf(protocol.CodePayloadTooLarge, "the brain does not even take the notice that the result was too large"))
+			err = box.Ack(r.SessionID, r.ToolCallID)
 		case ctx.Err() != nil:
 			return nil
 		case errors.As(err, &refused) && refused.Data.Retryable:
@@ -67,14 +76,14 @@ func (c *connection) send(ctx context.Context, r protocol.ToolResultParams) erro
 	defer cancel()
 	answer, err := rpc.Call(ctx, c.rpc, protocol.ToolResult, r)
 	if err == nil && !answer.Accepted {
-		err = protocol.Errorf(protocol.CodeResourceUnavailable, "the brain did not accept the result")
+		err = errNotAccepted(protocol.ToolResult.Name)
 	}
 	return err
 }
 
 func closedTooBig(err error) bool {
 	var closed *rpc.CloseError
-	return errors.As(err, &closed) && closed.Code == protocol.CloseTooBig
+	return errors.As(err, &closed) && !closed.Local && closed.Code == protocol.CloseTooBig
 }
 
 // newResultRetry are the delays after a retryable refusal: 1 s doubling to 30 s.
@@ -95,11 +104,24 @@ func (e *Executor) tooLarge(r protocol.ToolResultParams) protocol.ToolResultPara
 	if cut := spilledTo(r); cut != "" {
 		cause.Message += "; the whole text is in " + cut
 	}
-	return protocol.ToolResultParams{
+	small := protocol.ToolResultParams{
 		SessionID: r.SessionID, ToolCallID: r.ToolCallID, Outcome: protocol.OutcomeFailed, IsError: true,
 		Content:    []protocol.Content{{Type: protocol.ContentText, Text: cause.Message}},
-		DurationMS: r.DurationMS, Error: toolError(cause), Mutations: r.Mutations,
+		DurationMS: r.DurationMS, Error: toolError(cause),
 	}
+	if len(r.Mutations) <= maxMutationsTooLarge {
+		small.Mutations = r.Mutations
+	}
+	return small
+}
+
+// maxMutationsTooLarge is how many changed paths go with the notice that a result was
+// too large.
+const maxMutationsTooLarge = 20
+
+// isTooLarge reports whether a result is itself such a notice.
+func isTooLarge(r protocol.ToolResultParams) bool {
+	return r.Error != nil && r.Error.Code == protocol.CodePayloadTooLarge && r.Structured == nil && len(r.Content) == 1
 }
 
 func (e *Executor) resultLost(r protocol.ToolResultParams, why *protocol.Error) {
@@ -120,5 +142,14 @@ func spilledTo(r protocol.ToolResultParams) string {
 		SpilledTo string `json:"spilled_to"`
 	}
 	_ = json.Unmarshal(r.Structured, &s)
-	return s.SpilledTo
+	if s.SpilledTo != "" {
+		return s.SpilledTo
+	}
+	for _, b := range r.Content {
+		if _, after, ok := strings.Cut(b.Text, spillMark); ok {
+			path, _, _ := strings.Cut(after, spillMarkEnd)
+			return path
+		}
+	}
+	return ""
 }

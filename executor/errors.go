@@ -66,6 +66,9 @@ func permanent(err error) error {
 	return nil
 }
 
+// credentialRejected reports whether another credential might do.
+func credentialRejected(end error) bool { return errors.Is(end, ErrCredentialRejected) }
+
 // refusedOutright reports whether nobody listens where the brain should be. Asking
 // again costs nobody anything, so that the wait is kept shorter.
 func refusedOutright(err error) bool {
@@ -97,6 +100,11 @@ var (
 	errNotHeld      = protocol.Errorf(protocol.CodeCanceled, "the brain no longer holds the session")
 	errShutdown     = protocol.Errorf(protocol.CodeCanceled, "the executor was shut down")
 )
+
+// errNotAccepted is accepted: false, which is a refusal for now (spec section 14).
+func errNotAccepted(method string) *protocol.Error {
+	return protocol.Errorf(protocol.CodeResourceUnavailable, "%s: the brain did not accept it", method)
+}
 
 // causeOf is the *protocol.Error a context ended with.
 func causeOf(ctx context.Context) *protocol.Error {

@@ -35,7 +35,8 @@ type Executor struct {
 	endLife context.CancelCauseFunc
 	work    sync.WaitGroup // sessions being prepared or ended
 	ran     atomic.Bool
-	leave   chan struct{} // closed when asked to leave; see shutdown.go
+	leave   chan struct{} // told when asked to leave, or to leave sooner; see shutdown.go
+	used    string        // the credential of the last dial; the connect loop's
 	states  stateHook
 
 	lost atomic.Int64 // results the brain refused for good
@@ -183,26 +184,31 @@ func (e *Executor) Status() Status {
 	if e.conn == nil {
 		s.ConnectionID = ""
 	}
-	for _, ses := range e.sessions {
-		s.Sessions = append(s.Sessions, ses.status())
+	for _, id := range e.activeSessions() {
+		s.Sessions = append(s.Sessions, e.sessions[id].status())
 	}
 	return s
 }
 
 func (e *Executor) setState(s State, err error) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.draining && s != StateStopped {
 		s = StateDraining
 	}
-	changed := s != e.state
-	e.state = s
 	if err != nil {
 		e.lastError = err.Error()
 	}
-	e.mu.Unlock()
-	if changed {
-		e.states.tell(s)
+	if s != e.state {
+		e.state = s
+		e.states.tell(s) // under the lock, for the order
 	}
+}
+
+func (e *Executor) noteError(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lastError = err.Error()
 }
 
 // stateHook calls the user's OnState in order, on a goroutine of its own, so that a
@@ -218,10 +224,13 @@ func (h *stateHook) start(hook func(State)) {
 	if hook == nil {
 		return
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.wake, h.ended = make(chan struct{}, 1), make(chan struct{})
+	wake := h.wake
 	go func() {
 		defer close(h.ended)
-		for range h.wake {
+		for range wake {
 			for {
 				h.mu.Lock()
 				if len(h.queue) == 0 {
@@ -241,12 +250,12 @@ func (h *stateHook) start(hook func(State)) {
 }
 
 func (h *stateHook) tell(s State) {
-	if h.wake == nil {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.wake == nil { // nobody listens, or not yet
 		return
 	}
-	h.mu.Lock()
 	h.queue = append(h.queue, s)
-	h.mu.Unlock()
 	select {
 	case h.wake <- struct{}{}:
 	default:

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/rpc"
 )
@@ -41,7 +43,12 @@ func (c *connection) beat(ctx context.Context) error {
 	c.e.mu.Unlock()
 	sent := leaseNow()
 	r, err := rpc.Call(ctx, c.rpc, protocol.ExecutorHeartbeat, protocol.HeartbeatParams{ConnectionID: c.id, ActiveSessions: active})
-	if err != nil {
+	var refused *protocol.Error
+	switch {
+	case errors.As(err, &refused) && refused.Data.Retryable:
+		c.log.Warn("heartbeat refused for now", zap.Error(err)) // the lease runs on
+		return nil
+	case err != nil:
 		return err
 	}
 	c.beats++

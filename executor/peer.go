@@ -53,11 +53,7 @@ func (p peer) Call(ctx context.Context, method string, params, result any) error
 		cancel()
 		switch {
 		case errors.Is(err, rpc.ErrClosed):
-			select { // the connection is on its way out; wait until it is gone
-			case <-c.rpc.Done():
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			p.e.awaitLoss(ctx, c)
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		default:

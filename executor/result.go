@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -24,14 +25,15 @@ func (c *call) result(ctx context.Context, out protocol.ToolOutput, err error) p
 		SessionID:  c.params.SessionID,
 		ToolCallID: c.params.ToolCallID,
 		IsError:    out.IsError,
-		Content:    out.Content,
+		Content:    slices.Clone(out.Content), // the tool may keep it
 		Artifacts:  out.Artifacts,
 		Mutations:  out.Mutations,
 		DurationMS: time.Since(c.started).Milliseconds(),
 	}
 	if out.Structured != nil {
-		raw, jsonErr := json.Marshal(out.Structured)
+		raw, jsonErr := marshal(out.Structured)
 		switch {
+		case string(raw) == "null": // a nil pointer
 		case jsonErr != nil:
 			err = firstError(err, fmt.Errorf("the tool's structured output cannot be sent: %w", jsonErr))
 		case len(raw) == 0 || raw[0] != '{':
@@ -49,7 +51,8 @@ func (c *call) result(ctx context.Context, out protocol.ToolOutput, err error) p
 		if e.Data.Detail != "" {
 			text += "\n" + e.Data.Detail
 		}
-		r.Content = append(r.Content[:len(r.Content):len(r.Content)], protocol.Content{Type: protocol.ContentText, Text: text})
+		r.Error.Message = cleanText(r.Error.Message)
+		r.Content = append(r.Content, protocol.Content{Type: protocol.ContentText, Text: text})
 	}
 	for i := range r.Content {
 		r.Content[i].Text = cleanText(r.Content[i].Text)
@@ -59,6 +62,16 @@ func (c *call) result(ctx context.Context, out protocol.ToolOutput, err error) p
 	}
 	c.fit(&r)
 	return r
+}
+
+// marshal is json.Marshal of what a tool made, whose own methods may panic.
+func marshal(v any) (raw []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return json.Marshal(v)
 }
 
 func firstError(err, other error) error {
@@ -92,10 +105,13 @@ func (c *call) fit(r *protocol.ToolResultParams) {
 	if text > inline+inline/8 {
 		c.spill(r, inline)
 	}
-	limit := c.s.e.frameLimit() - frameMargin
+	limit := c.s.e.frameLimit()
+	limit -= min(frameMargin, limit/4)
 	if size(r) <= limit {
 		return
 	}
+	whole := *r // names where the text was spilled to
+	whole.Content = slices.Clone(r.Content)
 	if len(r.Structured) > 0 {
 		r.Structured = nil
 		r.Content = append(r.Content, protocol.Content{Type: protocol.ContentText,
@@ -108,7 +124,9 @@ func (c *call) fit(r *protocol.ToolResultParams) {
 		}
 	}
 	if size(r) > limit {
-		*r = c.s.e.tooLarge(*r)
+		*r = c.s.e.tooLarge(whole)
+	}
+	if size(r) > limit {
 		r.Mutations = nil
 	}
 }
@@ -145,7 +163,7 @@ func wireLen(s string) int {
 // survives.
 func (c *call) spill(r *protocol.ToolResultParams, inline int) {
 	f, display, err := c.caps.Spill()
-	where := "it is in " + display
+	where := spilledHere + display
 	if err != nil {
 		c.s.log.Warn("result could not be spilled", zap.String("call", c.params.ToolCallID), zap.Error(err))
 		where = "it could not be kept: " + err.Error()
@@ -174,6 +192,13 @@ func (c *call) spill(r *protocol.ToolResultParams, inline int) {
 	r.Content = content
 }
 
+// What stands between head and tail of a text that was cut and spilled.
+const (
+	spilledHere  = "it is in "
+	spillMark    = "are missing here; " + spilledHere
+	spillMarkEnd = " …]\n"
+)
+
 // headTail keeps both ends of a text within limit bytes, cut between characters.
 func headTail(text string, limit int, where string) string {
 	head, tail := limit/2, len(text)-limit/2
@@ -183,7 +208,7 @@ func headTail(text string, limit int, where string) string {
 	for tail < len(text) && !utf8.RuneStart(text[tail]) {
 		tail++
 	}
-	return fmt.Sprintf("%s\n[… %d bytes of %d are missing here; %s …]\n%s", text[:head], tail-head, len(text), where, text[tail:])
+	return fmt.Sprintf("%s\n[… %d bytes of %d are missing here; %s"+spillMarkEnd+"%s", text[:head], tail-head, len(text), where, text[tail:])
 }
 
 // frameLimit is the largest frame the brain takes.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,9 +41,11 @@ type session struct {
 	before *session      // the assignment this one takes over from
 	gone   chan struct{} // closed when everything of it has ended
 
+	prepared chan struct{} // closed when the capabilities' start hooks have returned
+	started  bool          // and none failed; set before prepared is closed
+
 	mu      sync.Mutex
 	phase   string
-	started bool // the capabilities' hooks were called
 	running map[string]*call
 	calls   sync.WaitGroup // those without a result
 }
@@ -70,7 +74,7 @@ func (e *Executor) sessionAssign(_ context.Context, p protocol.SessionAssignPara
 	}
 	s.before = held
 	e.sessions[p.SessionID] = s
-	e.fences.set(p.SessionID, p.Lease.FencingToken)
+	e.fences.held(p.SessionID, p.Lease.FencingToken)
 	e.work.Go(s.prepare)
 	return taken, nil
 }
@@ -105,7 +109,8 @@ func (e *Executor) newSession(p protocol.SessionAssignParams) (*session, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &session{e: e, assign: p, phase: phasePreparing, gone: make(chan struct{}), running: map[string]*call{},
+	s := &session{e: e, assign: p, phase: phasePreparing, gone: make(chan struct{}),
+		prepared: make(chan struct{}), running: map[string]*call{},
 		log: e.log.With(zap.String("session", p.SessionID))}
 	s.report.s = s
 	s.ctx, s.cancel = context.WithCancelCause(e.life)
@@ -141,29 +146,52 @@ func (s *session) prepare() {
 	}
 	s.log.Info("session assigned", zap.String("work", s.assign.WorkID))
 	s.report.set(protocol.StatusStarting, "")
-	ctx, cancel := s.ctx, func() {}
+	err := s.startHooks()
+	close(s.prepared)
+	if err == nil {
+		err = s.sayReady()
+	}
+	if err == nil || s.ctx.Err() != nil {
+		return // it is active, or somebody ends it
+	}
+	s.log.Warn("session could not be prepared", zap.Error(err))
+	s.report.set(protocol.StatusError, err.Error())
+	s.end(errStopped, protocol.ReasonSessionRejected)
+}
+
+// startHooks calls the capabilities' start hooks, within the assignment's deadline.
+func (s *session) startHooks() (err error) {
+	ctx := s.ctx
 	if s.assign.DeadlineMS > 0 {
+		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(s.assign.DeadlineMS)*time.Millisecond)
+		defer cancel()
 	}
-	err := s.e.registry.StartSession(ctx, s.caps)
-	cancel()
-	if err != nil {
-		s.log.Warn("session could not be prepared", zap.Error(err))
-		s.report.set(protocol.StatusError, err.Error())
-		s.end(errStopped, protocol.ReasonSessionRejected)
-		return
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	s.mu.Lock()
+	defer s.recovered("start of session", &err)
+	if err := s.e.registry.StartSession(ctx, s.caps); err != nil {
+		return err
+	}
 	s.started = true
-	ending := s.phase == phaseEnding
-	s.mu.Unlock()
-	if ending { // end came meanwhile and left the hooks to us
-		s.e.registry.EndSession(s.caps)
-		return
+	if ctx.Err() != nil {
+		return fmt.Errorf("the session was not prepared in time: %w", ctx.Err())
 	}
-	if err := s.sayReady(); err != nil && s.ctx.Err() == nil {
-		s.log.Warn("brain refused the session", zap.Error(err))
-		s.end(errNotHeld, "the brain refused session.ready")
+	return nil
+}
+
+func (s *session) endHooks() {
+	var err error
+	defer s.recovered("end of session", &err)
+	s.e.registry.EndSession(s.caps)
+}
+
+// recovered turns the panic of a hook into an error.
+func (s *session) recovered(what string, err *error) {
+	if p := recover(); p != nil {
+		s.log.Error("hook panicked", zap.String("hook", what), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+		*err = protocol.Errorf(protocol.CodeInternalError, "%s failed unexpectedly: %v", what, p)
 	}
 }
 
@@ -189,11 +217,15 @@ func (s *session) sayReady() error {
 			return nil
 		}
 		if err == nil {
-			err = protocol.Errorf(protocol.CodeResourceUnavailable, "the brain did not accept session.ready")
+			err = errNotAccepted(protocol.SessionReady.Name)
 		}
 		var refused *protocol.Error
-		if errors.As(err, &refused) && !refused.Data.Retryable && !errors.Is(err, rpc.ErrClosed) {
-			return err
+		switch {
+		case errors.Is(err, rpc.ErrClosed):
+			s.e.awaitLoss(s.ctx, c) // and say it again on the next one
+			continue
+		case errors.As(err, &refused) && !refused.Data.Retryable:
+			return fmt.Errorf("session.ready: %w", err)
 		}
 		select {
 		case <-time.After(retry.NextBackOff()):
@@ -213,20 +245,30 @@ func (s *session) activate() {
 	}
 }
 
-// sessionStop ends a session; for one that is not there it has nothing to do.
-func (e *Executor) sessionStop(_ context.Context, p protocol.SessionStopParams) (protocol.SessionStopResult, error) {
+// sessionStop ends a session; for one that is not there it has nothing to do. The end
+// goes on when the connection is lost meanwhile, and holds up no new one.
+func (e *Executor) sessionStop(ctx context.Context, p protocol.SessionStopParams) (protocol.SessionStopResult, error) {
 	e.mu.Lock()
 	s := e.sessions[p.SessionID]
 	e.mu.Unlock()
-	if s != nil {
-		reason := p.Reason
-		if reason == "" {
-			reason = "stopped"
-		}
-		s.end(errStopped, reason)
+	if s == nil {
+		return protocol.SessionStopResult{Stopped: true}, nil
 	}
-	return protocol.SessionStopResult{Stopped: true}, nil
+	s.log.Info("session is stopped", zap.String("reason", clip(p.Reason)))
+	e.work.Go(func() { s.end(errStopped, endedStopped) })
+	select {
+	case <-s.gone:
+		return protocol.SessionStopResult{Stopped: true}, nil
+	case <-ctx.Done():
+		return protocol.SessionStopResult{}, ctx.Err()
+	}
 }
+
+// Reasons of session.ended.
+const (
+	endedStopped = "stopped"
+	endedDrained = "drained"
+)
 
 // end cancels the session's calls, waits for their results and for everything the
 // capabilities hold for it. A reason is told to the brain with session.ended. It may
@@ -239,14 +281,14 @@ func (s *session) end(cause *protocol.Error, reason string) {
 		return
 	}
 	s.phase = phaseEnding
-	started := s.started
 	s.mu.Unlock()
 	defer close(s.gone)
 	s.report.set(protocol.StatusStopping, "")
 	s.cancel(cause)
 	s.calls.Wait()
-	if started {
-		s.e.registry.EndSession(s.caps)
+	<-s.prepared
+	if s.started {
+		s.endHooks()
 	}
 	if err := s.caps.Workspace().Close(); err != nil {
 		s.log.Warn("workspace was not closed", zap.Error(err))
@@ -296,6 +338,7 @@ func (e *Executor) activeSessions() []string {
 	for id := range e.sessions {
 		ids = append(ids, id)
 	}
+	slices.Sort(ids)
 	return ids
 }
 
@@ -333,11 +376,11 @@ func (s *session) status() SessionStatus {
 	return SessionStatus{ID: s.assign.SessionID, State: s.phase, Calls: len(s.running)}
 }
 
-// fences remembers the fencing tokens of sessions that have ended, so that an old
-// assignment that comes late is not taken for a new one. It keeps the newest.
+// fences remembers the fencing tokens of sessions, so that an old assignment that
+// comes late is not taken for a new one: of those held, and of the last that ended.
 type fences struct {
 	tokens map[string]int64
-	order  []string
+	order  []string // those that have ended, oldest first
 }
 
 // keepFences is how many ended sessions are remembered, with their results.
@@ -350,7 +393,10 @@ func (f *fences) get(id string) (int64, bool) {
 	return t, ok
 }
 
-func (f *fences) set(id string, token int64) { f.tokens[id] = token }
+func (f *fences) held(id string, token int64) {
+	f.tokens[id] = token
+	f.order = slices.DeleteFunc(f.order, func(old string) bool { return old == id })
+}
 
 // ended records the end of a session and returns those that are forgotten for it.
 func (f *fences) ended(id string) (forgotten []string) {

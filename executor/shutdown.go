@@ -15,14 +15,16 @@ import (
 const goodbyeTimeout = 5 * time.Second
 
 // Drain asks Run to leave: no new sessions and calls are taken, those that run are
-// waited for until ctx is done or the drain timeout has passed, then cancelled; their
-// results are delivered; Run returns nil. Drain itself returns at once.
+// waited for until ctx is done or, when it has no deadline, the drain timeout has
+// passed, then cancelled; their results are delivered; Run returns nil. Drain itself
+// returns at once.
 func (e *Executor) Drain(ctx context.Context) error {
 	limit := e.opts.DrainTimeout
 	if deadline, ok := ctx.Deadline(); ok {
-		limit = time.Until(deadline)
+		limit = max(time.Until(deadline), time.Nanosecond)
 	}
 	e.beginDrain("shutdown", limit)
+	context.AfterFunc(ctx, func() { e.beginDrain("shutdown", time.Nanosecond) })
 	return nil
 }
 
@@ -53,13 +55,12 @@ func (e *Executor) beginDrain(reason string, limit time.Duration) {
 		e.drainReason = reason
 	}
 	e.mu.Unlock()
-	if already {
-		return
+	if !already {
+		e.log.Info("draining", zap.String("reason", clip(reason)), zap.Duration("at_most", limit))
+		e.setState(StateDraining, nil)
 	}
-	e.log.Info("draining", zap.String("reason", reason), zap.Duration("at_most", limit))
-	e.setState(StateDraining, nil)
 	select {
-	case e.leave <- struct{}{}:
+	case e.leave <- struct{}{}: // also when it is only the deadline that has changed
 	default:
 	}
 }
@@ -73,23 +74,27 @@ func (e *Executor) isDraining() bool {
 // awaitQuiet waits for running calls: until none is left, until the drain's
 // deadline, or until ctx is done. An idle session delays nothing.
 func (e *Executor) awaitQuiet(ctx context.Context) {
-	e.mu.Lock()
-	if e.running == 0 {
+	for {
+		e.mu.Lock()
+		if e.running == 0 {
+			e.mu.Unlock()
+			return
+		}
+		if e.quiet == nil {
+			e.quiet = make(chan struct{})
+		}
+		quiet, until := e.quiet, e.drainUntil
 		e.mu.Unlock()
-		return
-	}
-	if e.quiet == nil {
-		e.quiet = make(chan struct{})
-	}
-	quiet, until := e.quiet, e.drainUntil
-	e.mu.Unlock()
-	t := time.NewTimer(time.Until(until))
-	defer t.Stop()
-	select {
-	case <-quiet:
-	case <-t.C:
-		e.log.Warn("drain deadline passed, cancelling what still runs")
-	case <-ctx.Done():
+		select {
+		case <-quiet:
+			return
+		case <-e.leave: // sooner than before
+		case <-time.After(time.Until(until)):
+			e.log.Warn("drain deadline passed, cancelling what still runs")
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -104,34 +109,27 @@ func (e *Executor) endSessions(cause *protocol.Error) {
 	e.mu.Unlock()
 	var ends sync.WaitGroup
 	for _, s := range all {
-		ends.Go(func() { s.end(cause, "executor shutdown") })
+		ends.Go(func() { s.end(cause, endedDrained) })
 	}
 	ends.Wait()
 }
 
-// sayGoodbye delivers what is owed, for a few seconds, and says executor.close.
+// sayGoodbye delivers what is owed, for a few seconds, also over a new connection when
+// the one there is gets lost, and says executor.close.
 func (e *Executor) sayGoodbye() {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
 	defer cancel()
 	e.mu.Lock()
-	c, reason := e.conn, e.drainReason
+	connected, reason := e.conn != nil, e.drainReason
 	e.mu.Unlock()
-	if c == nil {
-		return // nothing to wait for: it stays in the journal
-	}
-	go func() { // the connection may be lost while we wait
-		select {
-		case <-c.rpc.Context().Done():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	if err := e.box.Drained(ctx); err != nil {
 		e.log.Warn("results stay undelivered", zap.Int("results", e.box.Owed()))
 	}
-	e.ended.drained(ctx)
+	if connected { // the ends of sessions alone are not worth waiting for a brain that is away
+		e.ended.drained(ctx)
+	}
 	if reason == "" {
 		reason = "shutdown"
 	}
-	_ = c.rpc.NotifyRaw(ctx, protocol.ExecutorClose.Spec, protocol.CloseParams{Reason: reason}) // best effort: it goes anyway
+	e.notify(protocol.ExecutorClose.Spec, protocol.CloseParams{Reason: reason})
 }

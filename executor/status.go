@@ -17,6 +17,8 @@ const statusEvery = 250 * time.Millisecond
 type statusReporter struct {
 	s *session
 
+	saying sync.Mutex // held while one is decided on and sent, for the order
+
 	mu    sync.Mutex
 	told  string
 	calls int
@@ -26,9 +28,15 @@ type statusReporter struct {
 
 // set tells a status now.
 func (r *statusReporter) set(status, detail string) {
+	r.saying.Lock()
+	defer r.saying.Unlock()
 	r.mu.Lock()
 	r.told = status
 	r.mu.Unlock()
+	r.say(status, detail)
+}
+
+func (r *statusReporter) say(status, detail string) {
 	r.s.e.notify(protocol.SessionStatus.Spec, protocol.SessionStatusParams{
 		SessionID: r.s.assign.SessionID, Status: status, Detail: detail})
 }
@@ -51,13 +59,18 @@ func (r *statusReporter) current() string {
 }
 
 func (r *statusReporter) tell() {
+	r.saying.Lock()
+	defer r.saying.Unlock()
 	r.mu.Lock()
 	r.timer = nil
 	status := r.current()
 	skip := r.ended || status == r.told || r.told == protocol.StatusStopping
+	if !skip {
+		r.told = status
+	}
 	r.mu.Unlock()
 	if !skip {
-		r.set(status, "")
+		r.say(status, "")
 	}
 }
 

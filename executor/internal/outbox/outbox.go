@@ -37,9 +37,9 @@ const keepResults = protocol.DefaultStoredResultsPerScope
 type Box struct {
 	mu      sync.Mutex
 	calls   map[key]*entry
-	owed    []*entry         // oldest first
-	done    map[string][]key // by session, oldest first: results that were acknowledged
-	changed chan struct{}    // closed and replaced when owed changes
+	owed    []*entry            // oldest first
+	done    map[string][]*entry // by session, oldest first: results that were acknowledged
+	changed chan struct{}       // closed and replaced when owed changes
 	closed  bool
 }
 
@@ -56,7 +56,7 @@ type entry struct {
 // Open opens the box in dir. An empty dir is a box that ends with the process.
 func Open(dir string) (*Box, error) {
 	_ = dir
-	return &Box{calls: map[key]*entry{}, done: map[string][]key{}, changed: make(chan struct{})}, nil
+	return &Box{calls: map[key]*entry{}, done: map[string][]*entry{}, changed: make(chan struct{})}, nil
 }
 
 // Close ends the box: Next and Settled return.
@@ -181,11 +181,9 @@ func (b *Box) Ack(sessionID, toolCallID string) error {
 		return nil
 	}
 	e.kept = true
-	kept := append(b.done[sessionID], e.key)
+	kept := append(b.done[sessionID], e)
 	for len(kept) > keepResults {
-		if old := b.calls[kept[0]]; old != nil && !old.owed {
-			delete(b.calls, kept[0])
-		}
+		b.drop(kept[0])
 		kept = kept[1:]
 	}
 	b.done[sessionID] = kept
@@ -233,12 +231,18 @@ func (b *Box) until(ctx context.Context, done func() bool) error {
 func (b *Box) Forget(sessionID string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, k := range b.done[sessionID] {
-		if e := b.calls[k]; e != nil && !e.owed {
-			delete(b.calls, k)
-		}
+	for _, e := range b.done[sessionID] {
+		b.drop(e)
 	}
 	delete(b.done, sessionID)
+}
+
+// drop forgets a result, or, when it is owed again, lets its next Ack keep it anew.
+func (b *Box) drop(e *entry) {
+	e.kept = false
+	if !e.owed {
+		delete(b.calls, e.key)
+	}
 }
 
 // Owed counts the results that were not acknowledged.
@@ -253,11 +257,14 @@ func (b *Box) wake() {
 	b.changed = make(chan struct{})
 }
 
-// digest identifies what a call is: a repeat may be spelt differently and have
-// another deadline.
+// digest identifies what a call is: a repeat may be spaced differently and have
+// another deadline. No input is an empty one.
 func digest(p protocol.ToolCallParams) [sha256.Size]byte {
 	var input bytes.Buffer
-	if json.Compact(&input, p.Input) != nil {
+	switch {
+	case len(p.Input) == 0 || string(p.Input) == "null":
+		input.WriteString("{}")
+	case json.Compact(&input, p.Input) != nil:
 		input.Reset()
 		input.Write(p.Input)
 	}
