@@ -42,7 +42,7 @@ type session struct {
 	gone   chan struct{} // closed when everything of it has ended
 
 	prepared chan struct{} // closed when the capabilities' start hooks have returned
-	started  bool          // and none failed; set before prepared is closed
+	started  bool          // the end hooks are to be called; set before prepared is closed
 
 	mu      sync.Mutex
 	phase   string
@@ -171,10 +171,11 @@ func (s *session) startHooks() (err error) {
 		return ctx.Err()
 	}
 	defer s.recovered("start of session", &err)
+	s.started = true // also of a panic: nobody else ends what has begun
 	if err := s.e.registry.StartSession(ctx, s.caps); err != nil {
+		s.started = false // what had begun was ended again
 		return err
 	}
-	s.started = true
 	if ctx.Err() != nil {
 		return fmt.Errorf("the session was not prepared in time: %w", ctx.Err())
 	}
