@@ -61,14 +61,33 @@ func TestEveryMainIsShort(t *testing.T) {
 	}
 }
 
-func TestEmbedMarksItsCore(t *testing.T) {
-	source, err := os.ReadFile(filepath.Join("embed", "main.go"))
+// What the README shows of the examples is what they are.
+func TestREADMEShowsTheExamples(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(source), "// [start embed]\n")
-	require.True(t, found, "no start mark")
-	core, _, found := strings.Cut(rest, "// [end embed]\n")
-	require.True(t, found, "no end mark")
-	require.LessOrEqual(t, strings.Count(core, "\n"), 12, "what a reader is shown of it")
+	for file, mark := range map[string]string{"embed": "embed", "custom-tool": "tool"} {
+		source, err := os.ReadFile(filepath.Join(file, "main.go"))
+		require.NoError(t, err)
+		_, rest, found := strings.Cut(string(source), "// [start "+mark+"]\n")
+		require.True(t, found, "no start mark in %s", file)
+		core, _, found := strings.Cut(rest, "// [end "+mark+"]\n")
+		require.True(t, found, "no end mark in %s", file)
+		core = strings.TrimRight(core, "\t\n")
+		require.LessOrEqual(t, strings.Count(core, "\n"), 12, "what a reader is shown of %s", file)
+		require.Contains(t, string(readme), "```go\n"+core+"\n```")
+	}
+}
+
+// Every path that the README links to is there.
+func TestREADMELinks(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
+	require.NoError(t, err)
+	links := regexp.MustCompile(`\]\(([^):]+)\)`).FindAllStringSubmatch(string(readme), -1)
+	require.NotEmpty(t, links)
+	for _, link := range links {
+		_, err := os.Stat(filepath.Join("..", link[1]))
+		require.NoError(t, err)
+	}
 }
 
 func TestCustomToolIsCalledByOwnBrain(t *testing.T) {

@@ -18,6 +18,8 @@ import (
 
 // greetInput is the tool's input. Its JSON Schema is made from it and advertised;
 // what does not fit is refused before greet is called.
+//
+// [start tool]
 type greetInput struct {
 	Name string `json:"name" jsonschema:"whom to greet"`
 	Loud bool   `json:"loud,omitempty" jsonschema:"in capital letters"`
@@ -30,6 +32,8 @@ func greet(_ context.Context, _ *capabilities.Call, in greetInput) (protocol.Too
 	}
 	return protocol.Text(text), nil
 }
+
+// [end tool]
 
 func main() {
 	url := flag.String("url", os.Getenv("EXECUTOR_URL"), "URL of the brain")

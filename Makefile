@@ -1,0 +1,43 @@
+# make help lists the targets. `make test` is all that a change has to pass, but for
+# the linters and the other platforms, which `make lint cross` add; .ci/run does all.
+
+GO ?= go
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME ?= 60s
+
+.DEFAULT_GOAL := help
+.PHONY: help build test lint cross bench fuzz demo
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## the two programs, into bin/
+	$(GO) build -trimpath -o bin/ ./cmd/executor ./cmd/brain
+
+test: ## all tests, with the race detector
+	$(GO) test -race -timeout 5m ./...
+
+lint: ## gofmt, vet and staticcheck
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+cross: ## build for the other platforms
+	GOOS=darwin GOARCH=arm64 $(GO) build ./...
+	GOOS=windows GOARCH=amd64 $(GO) build ./...
+	GOOS=linux GOARCH=arm64 $(GO) build ./...
+
+bench: ## ratios to other ways of doing the same, measured side by side in one run
+	$(GO) test -run '^$$' -bench 'AgainstStock' -benchtime 1x ./protocol/rpc
+	$(GO) test -run '^$$' -bench 'ToolCall' -benchtime 1x ./executor
+
+fuzz: ## every fuzz target for FUZZTIME (60s) each
+	@set -e; for package in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+demo: ## the whole story in one process
+	$(GO) run ./cmd/executor demo
