@@ -79,19 +79,26 @@ func (e *Executor) connectOnce(ctx context.Context) (healthy bool, err error) {
 
 // dial opens the transport with a fresh credential.
 func (e *Executor) dial(ctx context.Context) (rpc.Frames, error) {
-	token, err := e.token(ctx)
-	if err != nil {
-		return nil, err
+	token := e.next
+	if e.next = ""; token == "" {
+		var err error
+		if token, err = e.token(ctx); err != nil {
+			return nil, err
+		}
 	}
 	e.used = token
 	return e.open(ctx, token)
 }
 
 // hasFreshToken reports whether the source has another credential by now than the
-// one that was rejected.
+// one that was rejected. It is the one that is dialled with next.
 func (e *Executor) hasFreshToken(ctx context.Context) bool {
 	token, err := e.token(ctx)
-	return err == nil && token != e.used
+	if err != nil || token == e.used {
+		return false
+	}
+	e.next = token
+	return true
 }
 
 func (e *Executor) token(ctx context.Context) (string, error) {

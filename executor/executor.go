@@ -36,7 +36,8 @@ type Executor struct {
 	work    sync.WaitGroup // sessions being prepared or ended
 	ran     atomic.Bool
 	leave   chan struct{} // told when asked to leave, or to leave sooner; see shutdown.go
-	used    string        // the credential of the last dial; the connect loop's
+	used    string        // credential of the last dial, and of the next when it is known;
+	next    string        // both are the connect loop's
 	states  stateHook
 
 	lost atomic.Int64 // results the brain refused for good

@@ -115,6 +115,7 @@ func (w *world) run(change func(*Options), caps ...capabilities.Capability) *Exe
 // stopped waits for the end of Run and returns its error.
 func (w *world) stopped() error {
 	<-w.ran
+	synctest.Wait()
 	return w.err
 }
 
@@ -177,6 +178,12 @@ func hold() *held {
 		}
 	})
 	return h
+}
+
+// sleep lets time pass and everything come to rest.
+func sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 func text(r protocol.ToolResultParams) string {

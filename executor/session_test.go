@@ -228,7 +228,7 @@ func TestSessionRejected(t *testing.T) {
 				_, err := rpc.Call(w.ctx, s.conn(), protocol.SessionAssign, protocol.SessionAssignParams{
 					SessionID: "s1", WorkID: "w", Lease: protocol.Lease{Token: "t", FencingToken: 1}, DeadlineMS: 5000})
 				require.NoError(t, err)
-				time.Sleep(6 * time.Second)
+				sleep(6 * time.Second)
 				synctest.Wait()
 				require.Equal(t, []string{"session.status s1 starting", "session.status s1 error", "session.status s1 stopping"},
 					s.log("executor.", "session.ended"))
@@ -256,7 +256,7 @@ func TestReadyRefused(t *testing.T) {
 		w.run(nil, k)
 		synctest.Wait()
 		require.NoError(t, s.tryAssign("s1", "w", 1))
-		time.Sleep(2 * time.Second)
+		sleep(2 * time.Second)
 		require.Equal(t, 2, s.count(protocol.SessionReady.Name))
 		require.Equal(t, 1, s.count(protocol.SessionEnded.Name))
 		require.Equal(t, []string{"start", "end"}, k.wrote())
@@ -313,7 +313,7 @@ func TestStop(t *testing.T) {
 		require.Equal(t, 3, s.count("stopped"))
 		require.EqualValues(t, 5, h.ended.Load())
 		require.Equal(t, []string{"start", "end"}, k.wrote())
-		time.Sleep(10 * time.Second)
+		sleep(10 * time.Second)
 		synctest.Wait()
 		got := map[string]int{}
 		log := s.log("executor.", "session.status", "session.ready", "stopped")
@@ -349,7 +349,7 @@ func TestStopWhilePreparing(t *testing.T) {
 		}()
 		synctest.Wait()
 		w.net.Cut()
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		require.Equal(t, 2, s.count(protocol.ExecutorRegister.Name))
 		require.Equal(t, []string{"start"}, k.wrote())
 		require.Zero(t, s.count(protocol.SessionEnded.Name))
@@ -378,18 +378,18 @@ func TestStatusIsDebounced(t *testing.T) {
 		w.run(nil, h, hello())
 		synctest.Wait()
 		s.assign(1)
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		for i := range 20 { // short ones
 			require.NoError(t, s.call(fmt.Sprint(i), "hello"))
-			time.Sleep(10 * time.Millisecond)
+			sleep(10 * time.Millisecond)
 		}
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		require.NoError(t, s.call("a", "hold"))
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		require.NoError(t, s.call("b", "hold"))
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		close(h.release)
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		_, err := rpc.Call(w.ctx, s.conn(), protocol.SessionStop, protocol.SessionStopParams{SessionID: "s1"})
 		require.NoError(t, err)
 		synctest.Wait()
@@ -425,7 +425,7 @@ func TestReconcile(t *testing.T) {
 		}
 		again := func() {
 			w.net.Cut()
-			time.Sleep(3 * time.Second)
+			sleep(3 * time.Second)
 			synctest.Wait()
 		}
 		require.NoError(t, s.tryAssign("a", "w", 1))
