@@ -9,12 +9,14 @@
 //	defer conn.Close()
 //	result, err := rpc.Call(ctx, conn, protocol.ExecutorRegister, params)
 //
-// Its parts: envelope.go and scan.go read and write the JSON-RPC 2.0 envelope, on
-// the message types of sourcegraph/jsonrpc2; read.go is the read loop, which
-// dispatches to the Mux and never runs a handler itself; write.go is the queue of
-// frames going out, small ones first; websocket.go, socket.go, dial.go, accept.go
-// and unix.go are the WebSocket transport, pipe.go the one in memory. rpctest has an
-// in-memory listener and faults for tests.
+// Its parts: conn.go is a connection's life, call.go what it sends; envelope.go reads
+// and writes the JSON-RPC 2.0 envelope, on the message types of sourcegraph/jsonrpc2;
+// read.go is the read loop, which passes requests to the handlers in mux.go, on
+// workers.go or, when they come alone, by itself, and takeover.go what happens when
+// such a handler holds it up; write.go is the queue of frames going out, small ones
+// first. The WebSocket transport is websocket.go with dial.go, accept.go and unix.go,
+// output.go and frame.go for what goes out and socket.go for what comes in; pipe.go is
+// the transport in memory. rpctest has an in-memory network and faults for tests.
 //
 // What it promises: a malformed frame is answered and ends nothing; a handler that
 // panics or blocks harms only its own request; requests of one lane run in order of

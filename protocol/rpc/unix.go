@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,12 +16,12 @@ import (
 func unixURL(raw string, o *DialOptions) (string, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return "", fmt.Errorf("brain URL: %w", err)
+		return "", errors.New("brain URL: not a URL") // its own error would repeat a password
 	}
 	switch u.Scheme {
 	case "ws", "wss":
 		if u.Host == "" {
-			return "", fmt.Errorf("brain URL %q: a host is missing", raw)
+			return "", fmt.Errorf("brain URL %q: a host is missing", u.Redacted())
 		}
 		return raw, nil
 	case "unix":
@@ -29,7 +30,7 @@ func unixURL(raw string, o *DialOptions) (string, error) {
 			path = u.Opaque
 		}
 		if u.Host != "" || !strings.HasPrefix(path, "/") {
-			return "", fmt.Errorf("brain URL %q: want unix:///absolute/path", raw)
+			return "", fmt.Errorf("brain URL %q: want unix:///absolute/path", u.Redacted())
 		}
 		o.NetDial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
@@ -38,6 +39,6 @@ func unixURL(raw string, o *DialOptions) (string, error) {
 		local := url.URL{Scheme: "ws", Host: "localhost", Path: "/executor", RawQuery: u.RawQuery}
 		return local.String(), nil
 	default:
-		return "", fmt.Errorf("brain URL %q: the scheme must be ws, wss or unix", raw)
+		return "", fmt.Errorf("brain URL %q: the scheme must be ws, wss or unix", u.Redacted())
 	}
 }
