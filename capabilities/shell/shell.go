@@ -85,6 +85,7 @@ func (s *Shell) Install(r *capabilities.Registrar) error {
 type groupKey struct{}
 
 func (s *Shell) start(_ context.Context, session *capabilities.Session) error {
+	s.login() // a slow profile delays the first session, not its first command
 	session.SetValue(groupKey{}, spawn.NewGroup())
 	return nil
 }
@@ -98,12 +99,15 @@ func (s *Shell) end(session *capabilities.Session) {
 	}
 }
 
+func (s *Shell) login() map[string]string {
+	if s.options.LoginEnv != nil {
+		return s.options.LoginEnv
+	}
+	return spawn.Login()
+}
+
 // environment is what a command of this session sees.
 func (s *Shell) environment(session *capabilities.Session, explicit map[string]string) []string {
-	login := s.options.LoginEnv
-	if login == nil {
-		login = spawn.Login()
-	}
 	env := session.Env()
 	if env == nil {
 		env = map[string]string{}
@@ -111,5 +115,5 @@ func (s *Shell) environment(session *capabilities.Session, explicit map[string]s
 	for name, value := range explicit {
 		env[name] = value
 	}
-	return spawn.Environment(login, spawn.Policy{Keep: s.options.KeepEnv, Secrets: s.options.Secrets}, env)
+	return spawn.Environment(s.login(), spawn.Policy{Keep: s.options.KeepEnv, Secrets: s.options.Secrets}, env)
 }
