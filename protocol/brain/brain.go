@@ -32,6 +32,10 @@ type Options struct {
 	Limits               protocol.Limits // zero members are the protocol's defaults
 	MaxControlFrameBytes int             // largest message, both ways (default 1 MiB)
 
+	// Dialects are other spellings of the protocol that are understood, rpc.BMA()
+	// for example.
+	Dialects []rpc.Dialect
+
 	Results Results // default: NewMemoryResults(0)
 
 	// OnExecutor is told when an executor is there and when it is gone. For one

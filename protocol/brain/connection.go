@@ -46,6 +46,7 @@ func (b *Brain) connect(f rpc.Frames, p Principal) *connection {
 	c := &connection{b: b, principal: p, kick: make(chan struct{}, 1), endAt: time.Now().Add(registerTimeout)}
 	c.late = func() { c.close(protocol.CloseInternal, "a request was not answered in time") }
 	c.rpc = rpc.NewConn(f, b.mux, &rpc.Options{
+		Dialect:         rpc.DialectOf(b.opts.Dialects, f.Subprotocol()),
 		OnProtocolError: func(err error) { b.log.Debug("message ignored", zap.Error(err)) },
 		OnInternalError: func(method string, err error, stack []byte) {
 			b.log.Error("handler failed", zap.String("method", method), zap.Error(err), zap.ByteString("stack", stack))
@@ -143,9 +144,10 @@ func (c *connection) refuse(code int, e *protocol.Error) (protocol.RegisterResul
 // same answer. Behind the answer the executor may be sent requests.
 func (c *connection) register(p protocol.RegisterParams) (protocol.RegisterResult, func(), error) {
 	b := c.b
-	if p.Protocol != protocol.Version1 {
+	spoken := rpc.DialectOf(b.opts.Dialects, c.rpc.Subprotocol()).Subprotocol
+	if p.Protocol != spoken {
 		return c.refuse(protocol.CloseUnsupportedProtocol, protocol.Errorf(protocol.CodeUnsupportedProtocol,
-			"protocol %q is not spoken here; this end speaks %s", p.Protocol, protocol.Version1))
+			"protocol %q is not spoken here; this end speaks %s", p.Protocol, spoken))
 	}
 	if env := c.principal.EnvironmentID; env != "" && p.EnvironmentID != "" && p.EnvironmentID != env {
 		return c.refuse(protocol.CloseRegistrationRefused, protocol.Errorf(protocol.CodeForbidden,
@@ -165,7 +167,7 @@ func (c *connection) register(p protocol.RegisterParams) (protocol.RegisterResul
 	now := time.Now()
 	c.endAt = now.Add(b.opts.LeaseTTL)
 	c.result = &protocol.RegisterResult{
-		ConnectionID: c.id, ExecutorID: x.id, Protocol: protocol.Version1,
+		ConnectionID: c.id, ExecutorID: x.id, Protocol: spoken,
 		HeartbeatIntervalMS:  b.opts.HeartbeatInterval.Milliseconds(),
 		LeaseTTLMS:           b.opts.LeaseTTL.Milliseconds(),
 		ServerTime:           protocol.At(now),

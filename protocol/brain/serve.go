@@ -31,7 +31,7 @@ func (b *Brain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the brain is going away", http.StatusServiceUnavailable)
 		return
 	}
-	f, err := rpc.Accept(w, r, rpc.AcceptOptions{})
+	f, err := rpc.Accept(w, r, rpc.AcceptOptions{Subprotocols: rpc.Subprotocols(b.opts.Dialects)})
 	if err != nil {
 		b.work.Done()
 		b.log.Info("connection refused", zap.String("remote", r.RemoteAddr), zap.Error(err))

@@ -16,6 +16,26 @@ func BMA() []Dialect {
 	return []Dialect{{Subprotocol: protocol.DialectBMA11}, {Subprotocol: protocol.DialectBMA10}}
 }
 
+// Subprotocols are what an end with these dialects offers or understands: the
+// protocol's own first.
+func Subprotocols(dialects []Dialect) []string {
+	names := []string{protocol.Version1}
+	for _, d := range dialects {
+		names = append(names, d.Subprotocol)
+	}
+	return names
+}
+
+// DialectOf is the one of the dialects that the two ends agreed on.
+func DialectOf(dialects []Dialect, subprotocol string) Dialect {
+	for _, d := range dialects {
+		if d.Subprotocol == subprotocol {
+			return d
+		}
+	}
+	return Dialect{Subprotocol: protocol.Version1}
+}
+
 func (d Dialect) outbound(name string) string {
 	if other, ok := d.Names[name]; ok {
 		return other
