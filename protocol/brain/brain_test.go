@@ -537,6 +537,7 @@ func TestForgetsAway(t *testing.T) {
 type deadFrames struct{ rpc.Frames }
 
 func (*deadFrames) Close(int, string) error { return nil }
+func (*deadFrames) Subprotocol() string     { return protocol.Version1 }
 
 func TestMemoryResults(t *testing.T) {
 	put := func(m *MemoryResults, call string, size int) bool {
@@ -564,4 +565,35 @@ func TestMemoryResults(t *testing.T) {
 	require.Len(t, m.kept, 3)
 	require.True(t, put(m, "huge", 2*maxKeptBytes)) // the newest is kept, whatever its size
 	require.Len(t, m.kept, 1)
+}
+
+// An executor that speaks a dialect is served in it, when it is understood.
+func TestDialect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := rpctest.Listen()
+		b := New(Options{Dialects: rpc.BMA()})
+		srv := &http.Server{Handler: b}
+		go srv.Serve(l)
+		defer srv.Close()
+		o := l.DialOptions()
+		o.Subprotocols = []string{protocol.DialectBMA11}
+		f, err := rpc.Dial(t.Context(), "ws://brain/", o)
+		require.NoError(t, err)
+		c := rpc.NewConn(f, rpc.NewMux(0), nil)
+		c.Start()
+		defer c.Close()
+		_, err = rpc.Call(t.Context(), c, protocol.ExecutorRegister, protocol.RegisterParams{Protocol: protocol.Version1})
+		require.ErrorIs(t, err, protocol.ErrUnsupportedProtocol, "another protocol than the connection's")
+		time.Sleep(time.Second)
+
+		f, err = rpc.Dial(t.Context(), "ws://brain/", o)
+		require.NoError(t, err)
+		c = rpc.NewConn(f, rpc.NewMux(0), nil)
+		c.Start()
+		r, err := rpc.Call(t.Context(), c, protocol.ExecutorRegister, protocol.RegisterParams{Protocol: protocol.DialectBMA11})
+		require.NoError(t, err)
+		require.Equal(t, protocol.DialectBMA11, r.Protocol)
+		require.NoError(t, c.Close())
+		require.NoError(t, b.Close("done"))
+	})
 }
