@@ -127,7 +127,7 @@ func TestCallRepeated(t *testing.T) {
 		require.NoError(t, call(`{"text":"a"}`, "", 0))
 		synctest.Wait()
 		require.Equal(t, 2, s.count(protocol.ToolResult.Name))
-		require.Equal(t, s.results[0], s.results[1])
+		require.Equal(t, s.so().results[0], s.so().results[1])
 		requireError(t, call(`{"text":"b"}`, "", 0), "conflict")
 
 		_, err := rpc.Call(w.ctx, s.conn(), protocol.SessionStop, protocol.SessionStopParams{SessionID: "s1"})

@@ -50,13 +50,13 @@ func TestRegisterRefused(t *testing.T) {
 				if c.end != nil {
 					require.ErrorIs(t, w.stopped(), c.end)
 					require.ErrorIs(t, w.err, c.answer)
-					require.Len(t, s.dials, 1)
+					require.Len(t, s.so().dials, 1)
 					require.Equal(t, StateStopped, w.Status().State)
 					require.Equal(t, w.err.Error(), w.Status().LastError)
 					return
 				}
 				sleep(time.Minute)
-				require.Len(t, s.registers, 3)
+				require.Len(t, s.so().registers, 3)
 				require.Equal(t, StateReady, w.Status().State)
 			})
 		})
@@ -137,11 +137,11 @@ func TestCloseCodes(t *testing.T) {
 					var closed *rpc.CloseError
 					require.ErrorAs(t, w.err, &closed)
 					require.Equal(t, c.code, closed.Code)
-					require.Len(t, s.dials, 1)
+					require.Len(t, s.so().dials, 1)
 					return
 				}
 				sleep(7 * time.Second)
-				require.Len(t, s.dials, 2)
+				require.Len(t, s.so().dials, 2)
 				require.Equal(t, StateReady, w.Status().State)
 			})
 		}
@@ -172,7 +172,7 @@ func TestToken(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in(t, func(t *testing.T, w *world) {
 				var s *script
-				bad := func(n int) bool { return s.tokens[n-1] != c.good }
+				bad := func(n int) bool { return s.so().tokens[n-1] != c.good }
 				s = w.script(func(s *script) {
 					s.http = func(n int, rw http.ResponseWriter, _ *http.Request) bool {
 						status := map[string]int{"401": http.StatusUnauthorized, "403": http.StatusForbidden}[c.how]
@@ -203,7 +203,7 @@ func TestToken(t *testing.T) {
 				})
 				sleep(time.Minute)
 				synctest.Wait()
-				require.Equal(t, c.dialed, s.tokens)
+				require.Equal(t, c.dialed, s.so().tokens)
 				if c.end != nil {
 					require.ErrorIs(t, w.stopped(), c.end)
 					require.Contains(t, w.err.Error(), "check the token")
@@ -227,7 +227,7 @@ func TestTokenRotates(t *testing.T) {
 			o.Token = func(context.Context) (string, error) { return time.Now().Format("15"), nil }
 		})
 		sleep(10*time.Hour + time.Minute)
-		require.Len(t, s.dials, 11)
+		require.Len(t, s.so().dials, 11)
 		require.Equal(t, StateReady, w.Status().State)
 	})
 }
@@ -246,7 +246,7 @@ func TestTokenSourceFails(t *testing.T) {
 			}
 		})
 		sleep(time.Minute)
-		require.Equal(t, []string{"a"}, s.tokens)
+		require.Equal(t, []string{"a"}, s.so().tokens)
 		require.Contains(t, w.Status().LastError, "the key store is away")
 	})
 }
@@ -279,7 +279,7 @@ func TestRetryAfter(t *testing.T) {
 			})
 			w.run(nil)
 			sleep(time.Minute)
-			require.Len(t, s.dials, 2)
+			require.Len(t, s.so().dials, 2)
 			require.GreaterOrEqual(t, s.gaps()[0], c.least)
 			require.LessOrEqual(t, s.gaps()[0], max(c.least, 500*time.Millisecond)+100*time.Millisecond)
 			require.Contains(t, w.Status().LastError, "not now")
@@ -302,7 +302,7 @@ func TestRetryAfterClose(t *testing.T) {
 		})
 		w.run(nil)
 		sleep(30 * time.Second)
-		require.Len(t, s.dials, 3)
+		require.Len(t, s.so().dials, 3)
 		require.GreaterOrEqual(t, s.gaps()[0], 20*time.Second)
 		require.Less(t, s.gaps()[0], 21*time.Second)
 		require.Less(t, s.gaps()[1], 2*time.Second)
@@ -353,7 +353,7 @@ func TestNobodyListens(t *testing.T) {
 			}
 		})
 		sleep(2 * time.Hour)
-		require.Len(t, s.registers, 1)
+		require.Len(t, s.so().registers, 1)
 	})
 	require.True(t, refusedOutright(&os.PathError{Op: "dial", Path: "sock", Err: syscall.ECONNREFUSED}))
 	require.False(t, refusedOutright(errRefused))
@@ -522,7 +522,7 @@ func TestIdentity(t *testing.T) {
 			})
 			w.run(func(o *Options) { o.StateDir = dir })
 			synctest.Wait()
-			came = append(came, s.registers[0].Resume)
+			came = append(came, s.so().registers[0].Resume)
 			require.Equal(t, "exe_7", w.Status().ExecutorID)
 		})
 	}
@@ -559,7 +559,7 @@ func TestRegisterParams(t *testing.T) {
 		s := w.script(nil)
 		w.run(func(o *Options) { o.EnvironmentID, o.Version = "env", "1.2.3" }, hello())
 		synctest.Wait()
-		p := s.registers[0]
+		p := s.so().registers[0]
 		require.Equal(t, protocol.Version1, p.Protocol)
 		require.Equal(t, "env", p.EnvironmentID)
 		require.Equal(t, "test", p.Executor.Name)

@@ -96,6 +96,13 @@ func (w *world) options(change func(*Options)) Options {
 	return o
 }
 
+// plainDial dials without faults: as in earnest, with pings of its own.
+func (w *world) plainDial(ctx context.Context, token string) (rpc.Frames, error) {
+	d := w.net.DialOptions()
+	d.Token = token
+	return rpc.Dial(ctx, "ws://brain/", d)
+}
+
 // run starts an executor.
 func (w *world) run(change func(*Options), caps ...capabilities.Capability) *Executor {
 	w.t.Helper()

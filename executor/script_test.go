@@ -175,6 +175,20 @@ func (s *script) log(but ...string) []string {
 
 func (s *script) count(kind string) int { return locked(s, func() int { return s.counts[kind] }) }
 
+// came is what has come in so far.
+type came struct {
+	dials, beats []time.Time
+	tokens       []string
+	registers    []protocol.RegisterParams
+	results      []protocol.ToolResultParams
+}
+
+func (s *script) so() came {
+	return locked(s, func() came {
+		return came{slices.Clone(s.dials), slices.Clone(s.beats), slices.Clone(s.tokens), slices.Clone(s.registers), slices.Clone(s.results)}
+	})
+}
+
 // gaps are the times between the dials.
 func (s *script) gaps() []time.Duration {
 	return locked(s, func() []time.Duration {

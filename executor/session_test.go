@@ -432,9 +432,9 @@ func TestReconcile(t *testing.T) {
 		require.NoError(t, s.tryAssign("b", "w", 1))
 		again()
 		require.Equal(t, []string{"a", "b"}, active())
-		require.Equal(t, []string{"a", "b"}, s.registers[1].Resume.ActiveSessions)
-		require.Equal(t, "con_1", s.registers[1].Resume.LastConnectionID)
-		require.Nil(t, s.registers[0].Resume)
+		require.Equal(t, []string{"a", "b"}, s.so().registers[1].Resume.ActiveSessions)
+		require.Equal(t, "con_1", s.so().registers[1].Resume.LastConnectionID)
+		require.Nil(t, s.so().registers[0].Resume)
 		executor = "" // a brain that does not repeat it
 		again()
 		require.Equal(t, []string{"a"}, active())
