@@ -1,0 +1,423 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/agent-executor/executor/protocol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func call(session, id, input string) protocol.ToolCallParams {
+	return protocol.ToolCallParams{SessionID: session, ToolCallID: id, Tool: "t", Input: json.RawMessage(input)}
+}
+
+func result(session, id, text string) protocol.ToolResultParams {
+	return protocol.ToolResultParams{SessionID: session, ToolCallID: id, Outcome: protocol.OutcomeSucceeded,
+		Content: []protocol.Content{{Type: protocol.ContentText, Text: text}}}
+}
+
+func open(t require.TestingT) *Box {
+	b, err := Open("")
+	require.NoError(t, err)
+	return b
+}
+
+func next(t require.TestingT, b *Box) string {
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(5*time.Second, cancel)
+	defer cancel()
+	r, err := b.Next(ctx)
+	require.NoError(t, err)
+	return r.SessionID + "/" + r.ToolCallID + "/" + r.Content[0].Text
+}
+
+// A call from its acceptance to its acknowledgement, and after it.
+func TestLife(t *testing.T) {
+	b := open(t)
+	p := call("s", "c", `{"a":1}`)
+	state, err := b.Lookup(p)
+	require.NoError(t, err)
+	require.Equal(t, Fresh, state)
+	state, err = b.Lookup(p) // recorded nothing
+	require.NoError(t, err)
+	require.Equal(t, Fresh, state)
+	for _, want := range []State{Fresh, Running, Running} {
+		state, err = b.Accept(p)
+		require.NoError(t, err)
+		require.Equal(t, want, state)
+	}
+	require.Zero(t, b.Owed())
+	require.NoError(t, b.Put(result("s", "c", "one")))
+	require.Equal(t, 1, b.Owed())
+	require.Equal(t, "s/c/one", next(t, b))
+	require.Equal(t, "s/c/one", next(t, b)) // until Ack
+	state, err = b.Lookup(p)
+	require.NoError(t, err)
+	require.Equal(t, Done, state)
+	require.Equal(t, 1, b.Owed()) // once, though it was asked for again
+	require.NoError(t, b.Put(result("s", "c", "two")))
+	require.Equal(t, "s/c/two", next(t, b)) // takes its place while it is owed
+	require.NoError(t, b.Ack("s", "c"))
+	require.NoError(t, b.Ack("s", "c"))
+	require.NoError(t, b.Ack("s", "unknown"))
+	require.Zero(t, b.Owed())
+	require.NoError(t, b.Put(result("s", "c", "three"))) // too late
+	require.Zero(t, b.Owed())
+	state, err = b.Accept(p)
+	require.NoError(t, err)
+	require.Equal(t, Done, state)
+	require.Equal(t, "s/c/two", next(t, b))
+	require.NoError(t, b.Close())
+	require.NoError(t, b.Close())
+	_, err = b.Next(context.Background())
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// What makes a call the same one.
+func TestSameCall(t *testing.T) {
+	base := call("s", "c", `{"a":1,"b":[1,2]}`)
+	base.Permission = &protocol.Permission{Mode: protocol.PermissionAlwaysAsk}
+	change := func(f func(*protocol.ToolCallParams)) protocol.ToolCallParams {
+		p := base
+		f(&p)
+		return p
+	}
+	for name, c := range map[string]struct {
+		p    protocol.ToolCallParams
+		same bool
+	}{
+		"itself":     {base, true},
+		"deadline":   {change(func(p *protocol.ToolCallParams) { p.DeadlineMS = 7 }), true},
+		"spacing":    {change(func(p *protocol.ToolCallParams) { p.Input = json.RawMessage("{ \"a\" : 1,\n\"b\":[1, 2]}") }), true},
+		"tool":       {change(func(p *protocol.ToolCallParams) { p.Tool = "u" }), false},
+		"input":      {change(func(p *protocol.ToolCallParams) { p.Input = json.RawMessage(`{"a":2,"b":[1,2]}`) }), false},
+		"no input":   {change(func(p *protocol.ToolCallParams) { p.Input = nil }), false},
+		"permission": {change(func(p *protocol.ToolCallParams) { p.Permission = nil }), false},
+		"mode":       {change(func(p *protocol.ToolCallParams) { p.Permission = &protocol.Permission{Mode: "always_allow"} }), false},
+		"no JSON":    {change(func(p *protocol.ToolCallParams) { p.Input = json.RawMessage(`{`) }), false},
+	} {
+		b := open(t)
+		_, err := b.Accept(base)
+		require.NoError(t, err)
+		state, err := b.Accept(c.p)
+		if c.same {
+			require.NoError(t, err, name)
+			require.Equal(t, Running, state, name)
+			continue
+		}
+		require.ErrorIs(t, err, protocol.ErrConflict, name)
+		require.ErrorContains(t, err, "tool_call_id")
+	}
+	b := open(t) // no input, in all its spellings
+	for i, input := range []string{"", "null", "{}", " { } "} {
+		p := call("s", "c", input)
+		if input == "" {
+			p.Input = nil
+		}
+		state, err := b.Accept(p)
+		require.NoError(t, err)
+		require.Equal(t, i > 0, state == Running)
+	}
+	// The parts of a digest do not run into each other.
+	p, q := call("s", "c", `{}`), call("s", "c", `{}`)
+	p.Tool, q.Tool = "ab", "a"
+	q.Permission = &protocol.Permission{Mode: "b"}
+	require.NotEqual(t, digest(p), digest(q))
+}
+
+// Oldest first, whatever is acknowledged in between.
+func TestOrder(t *testing.T) {
+	b := open(t)
+	for i := range 5 {
+		_, err := b.Accept(call("s", fmt.Sprint(i), ""))
+		require.NoError(t, err)
+	}
+	for _, i := range []int{3, 0, 4, 1, 2} { // as they end
+		require.NoError(t, b.Put(result("s", fmt.Sprint(i), "")))
+	}
+	require.NoError(t, b.Ack("s", "4"))
+	for _, i := range []int{3, 0, 1, 2} {
+		require.Equal(t, fmt.Sprintf("s/%d/", i), next(t, b))
+		require.NoError(t, b.Ack("s", fmt.Sprint(i)))
+	}
+	_, err := b.Lookup(call("s", "1", "")) // asked for again: behind all others
+	require.NoError(t, err)
+	require.NoError(t, b.Put(result("s", "5", "")))
+	require.Equal(t, "s/1/", next(t, b))
+}
+
+func do(t require.TestingT, b *Box, session, id string) {
+	_, err := b.Accept(call(session, id, ""))
+	require.NoError(t, err)
+	require.NoError(t, b.Put(result(session, id, "")))
+	require.NoError(t, b.Ack(session, id))
+}
+
+// The last 256 results of each session are kept; one that is owed again is not
+// forgotten before it is acknowledged.
+func TestEviction(t *testing.T) {
+	b := open(t)
+	do(t, b, "other", "0")
+	for i := range keepResults {
+		do(t, b, "s", fmt.Sprint(i))
+	}
+	state, err := b.Lookup(call("s", "0", "")) // owed again
+	require.NoError(t, err)
+	require.Equal(t, Done, state)
+	do(t, b, "s", "256") // 0 would have to go
+	do(t, b, "s", "257") // 1 goes
+	require.Equal(t, "s/0/", next(t, b))
+	require.NoError(t, b.Ack("s", "0")) // kept anew: 2 goes
+	for id, want := range map[string]State{"0": Done, "1": Fresh, "2": Fresh, "3": Done, "257": Done} {
+		state, err := b.Lookup(call("s", id, ""))
+		require.NoError(t, err)
+		require.Equal(t, want, state, id)
+	}
+	state, err = b.Lookup(call("other", "0", ""))
+	require.NoError(t, err)
+	require.Equal(t, Done, state)
+	require.Len(t, b.done["s"], keepResults)
+	require.Len(t, b.calls, keepResults+1)
+}
+
+// Forget leaves nothing but what is owed.
+func TestForget(t *testing.T) {
+	b := open(t)
+	do(t, b, "s", "acked")
+	do(t, b, "s", "asked again")
+	_, err := b.Lookup(call("s", "asked again", ""))
+	require.NoError(t, err)
+	_, err = b.Accept(call("s", "owed", ""))
+	require.NoError(t, err)
+	require.NoError(t, b.Put(result("s", "owed", "")))
+	_, err = b.Accept(call("s", "running", ""))
+	require.NoError(t, err)
+	do(t, b, "other", "acked")
+	b.Forget("s")
+	b.Forget("unknown")
+	require.Equal(t, 2, b.Owed())
+	require.Equal(t, "s/asked again/", next(t, b))
+	require.NoError(t, b.Ack("s", "asked again"))
+	require.Equal(t, "s/owed/", next(t, b))
+	require.NoError(t, b.Ack("s", "owed"))
+	state, err := b.Lookup(call("s", "acked", ""))
+	require.NoError(t, err)
+	require.Equal(t, Fresh, state)
+	b.Forget("s")
+	require.Len(t, b.calls, 2) // what runs, and the other session's
+}
+
+func TestSettledAndDrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t)
+		for _, s := range []string{"a", "b"} {
+			_, err := b.Accept(call(s, "c", ""))
+			require.NoError(t, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		require.NoError(t, b.Drained(ctx)) // what runs is not owed
+		require.NoError(t, b.Put(result("a", "c", "")))
+		require.NoError(t, b.Put(result("b", "c", "")))
+		var settled, drained, stopped atomic.Bool
+		go func() { settled.Store(b.Settled(ctx, "a") == nil) }()
+		go func() { drained.Store(b.Drained(ctx) == nil) }()
+		go func() { stopped.Store(b.Settled(ctx, "b") == context.Canceled) }()
+		synctest.Wait()
+		require.False(t, settled.Load() || drained.Load())
+		require.NoError(t, b.Ack("a", "c"))
+		synctest.Wait()
+		require.True(t, settled.Load())
+		require.False(t, drained.Load())
+		cancel()
+		synctest.Wait()
+		require.True(t, stopped.Load())
+		require.False(t, drained.Load())
+		require.ErrorIs(t, b.Drained(ctx), context.Canceled)
+
+		go func() { stopped.Store(b.Drained(context.Background()) != nil) }()
+		stopped.Store(false)
+		synctest.Wait()
+		require.NoError(t, b.Close())
+		synctest.Wait()
+		require.True(t, stopped.Load())
+	})
+}
+
+func TestNextWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t)
+		got := make(chan string, 1)
+		go func() { got <- next(t, b) }()
+		synctest.Wait()
+		require.Empty(t, got)
+		require.NoError(t, b.Put(result("s", "c", "x"))) // without an Accept: of a call that is not known any more
+		require.Equal(t, "s/c/x", <-got)
+		require.NoError(t, b.Ack("s", "c"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := b.Next(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+// Any number of callers, one that delivers: every call is Fresh for one of them, and
+// every result is delivered once.
+func TestConcurrency(t *testing.T) {
+	b := open(t)
+	const callers, calls = 8, 200
+	var fresh atomic.Int32
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for i := range calls {
+				s := fmt.Sprint("s", i%3)
+				p := call(s, fmt.Sprint(i), "")
+				state, err := b.Accept(p)
+				require.NoError(t, err)
+				if state == Fresh {
+					fresh.Add(1)
+					require.NoError(t, b.Put(result(s, p.ToolCallID, "")))
+				}
+				_ = b.Owed()
+			}
+		})
+	}
+	seen := map[string]bool{}
+	ctx, cancel := context.WithCancel(t.Context())
+	delivered := make(chan struct{})
+	go func() {
+		defer close(delivered)
+		for {
+			r, err := b.Next(ctx)
+			if err != nil {
+				return
+			}
+			seen[r.ToolCallID] = true
+			if b.Ack(r.SessionID, r.ToolCallID) != nil {
+				return
+			}
+		}
+	}()
+	all.Wait()
+	require.NoError(t, b.Drained(t.Context()))
+	cancel()
+	<-delivered
+	require.EqualValues(t, calls, fresh.Load())
+	require.Len(t, seen, calls)
+}
+
+// model is what a Box is, said in the simplest way.
+type model struct {
+	running map[string]bool
+	results map[string]string
+	owed    []string            // oldest first
+	kept    map[string][]string // by session
+}
+
+// The box does as the model does, whatever is done.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := open(t)
+		m := &model{running: map[string]bool{}, results: map[string]string{}, kept: map[string][]string{}}
+		session := func() string { return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "session") }
+		one := func() (s, id, k string) {
+			s, id = session(), fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "id"))
+			return s, id, s + "/" + id
+		}
+		has := func(k string) bool { _, ok := m.results[k]; return ok }
+		look := func(k string) State {
+			switch {
+			case m.running[k]:
+				return Running
+			case !has(k):
+				return Fresh
+			}
+			if !slices.Contains(m.owed, k) {
+				m.owed = append(m.owed, k)
+			}
+			return Done
+		}
+		n := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"lookup": func(t *rapid.T) {
+				s, id, k := one()
+				state, err := b.Lookup(call(s, id, ""))
+				require.NoError(t, err)
+				require.Equal(t, look(k), state)
+			},
+			"accept": func(t *rapid.T) {
+				s, id, k := one()
+				state, err := b.Accept(call(s, id, ""))
+				require.NoError(t, err)
+				require.Equal(t, look(k), state)
+				if state == Fresh {
+					m.running[k] = true
+				}
+			},
+			"conflict": func(t *rapid.T) {
+				s, id, k := one()
+				if !m.running[k] {
+					t.Skip()
+				}
+				_, err := b.Accept(call(s, id, `{"other":1}`))
+				require.ErrorIs(t, err, protocol.ErrConflict)
+			},
+			"put": func(t *rapid.T) {
+				s, id, k := one()
+				owed := slices.Contains(m.owed, k)
+				if !m.running[k] && !owed {
+					t.Skip()
+				}
+				n++
+				text := fmt.Sprint(n)
+				require.NoError(t, b.Put(result(s, id, text)))
+				m.results[k] = text
+				if !owed {
+					m.owed = append(m.owed, k)
+				}
+				delete(m.running, k)
+			},
+			"ack": func(t *rapid.T) {
+				s, id, k := one()
+				require.NoError(t, b.Ack(s, id))
+				if i := slices.Index(m.owed, k); i >= 0 {
+					m.owed = slices.Delete(m.owed, i, i+1)
+					if !slices.Contains(m.kept[s], k) {
+						m.kept[s] = append(m.kept[s], k)
+					}
+				}
+			},
+			"forget": func(t *rapid.T) {
+				s := session()
+				b.Forget(s)
+				for _, k := range m.kept[s] {
+					if !slices.Contains(m.owed, k) {
+						delete(m.results, k)
+					}
+				}
+				delete(m.kept, s)
+			},
+			"": func(t *rapid.T) {
+				require.Equal(t, len(m.owed), b.Owed())
+				if len(m.owed) > 0 {
+					k := m.owed[0]
+					require.Equal(t, k+"/"+m.results[k], next(t, b))
+				}
+				require.Len(t, b.calls, len(m.results)+len(m.running))
+			},
+		})
+	})
+}
