@@ -44,7 +44,6 @@ func (e *Executor) connectLoop(ctx context.Context) error {
 				fresh = true
 				continue
 			}
-			e.log.Error("brain refused for good", zap.Error(end))
 			e.noteError(end)
 			return end
 		}
@@ -116,7 +115,8 @@ func (e *Executor) open(ctx context.Context, token string) (rpc.Frames, error) {
 	if e.opts.Dial != nil {
 		return e.opts.Dial(ctx, token)
 	}
-	return rpc.Dial(ctx, e.opts.URL, rpc.DialOptions{Token: token, TLS: e.opts.TLS, Timeout: e.opts.RequestTimeout})
+	return rpc.Dial(ctx, e.opts.URL, rpc.DialOptions{Token: token, TLS: e.opts.TLS, Timeout: e.opts.RequestTimeout,
+		Subprotocols: rpc.Subprotocols(e.opts.Dialects)})
 }
 
 // delays are those between attempts: full jitter, drawn after the cap (spec

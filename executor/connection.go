@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,6 +21,7 @@ type connection struct {
 	rpc *rpc.Conn
 	log *zap.Logger
 
+	bad      atomic.Int64 // malformed messages
 	id       string
 	interval time.Duration // between heartbeats
 	beats    int           // heartbeats that were answered
@@ -30,7 +32,8 @@ type connection struct {
 func (e *Executor) newConnection(frames rpc.Frames) *connection {
 	c := &connection{e: e, log: e.log, replayed: make(chan struct{})}
 	c.rpc = rpc.NewConn(frames, e.mux, &rpc.Options{
-		OnProtocolError: func(err error) { e.log.Warn("malformed message", zap.Error(err)) },
+		Dialect:         rpc.DialectOf(e.opts.Dialects, frames.Subprotocol()),
+		OnProtocolError: c.malformed,
 		OnInternalError: func(method string, err error, stack []byte) {
 			e.log.Error("handler failed", zap.String("method", method), zap.Error(err), zap.ByteString("stack", stack))
 		},
@@ -42,6 +45,14 @@ func (e *Executor) newConnection(frames rpc.Frames) *connection {
 	return c
 }
 
+// malformed logs what the peer got wrong: the first few times, and then now and then,
+// so that a broken peer does not fill the disk.
+func (c *connection) malformed(err error) {
+	if n := c.bad.Add(1); n <= 10 || n%1000 == 0 {
+		c.log.Warn("malformed message", zap.Error(err), zap.Int64("so_far", n))
+	}
+}
+
 // register is the first message of a connection. When it returns, the brain's
 // requests are taken.
 func (c *connection) register(ctx context.Context) error {
@@ -49,7 +60,7 @@ func (c *connection) register(ctx context.Context) error {
 	e.mu.Lock()
 	active := e.activeSessions()
 	params := protocol.RegisterParams{
-		Protocol:      protocol.Version1,
+		Protocol:      c.protocol(),
 		EnvironmentID: e.opts.EnvironmentID,
 		Executor:      e.opts.info(),
 		Capabilities:  e.capabilities(),
@@ -71,8 +82,8 @@ func (c *connection) register(ctx context.Context) error {
 		}
 		return err
 	}
-	if r.Protocol != "" && r.Protocol != protocol.Version1 {
-		return fmt.Errorf("%w: asked for %s, the brain answered %q", protocol.ErrUnsupportedProtocol, protocol.Version1, r.Protocol)
+	if r.Protocol != "" && r.Protocol != c.protocol() {
+		return fmt.Errorf("%w: asked for %s, the brain answered %q", protocol.ErrUnsupportedProtocol, c.protocol(), r.Protocol)
 	}
 	c.id = r.ConnectionID
 	c.interval = time.Duration(r.HeartbeatIntervalMS) * time.Millisecond
@@ -109,6 +120,11 @@ func (c *connection) register(ctx context.Context) error {
 		e.beginDrain("the brain asked for it", 0)
 	}
 	return nil
+}
+
+// protocol is what the two ends agreed on in the handshake.
+func (c *connection) protocol() string {
+	return rpc.DialectOf(c.e.opts.Dialects, c.rpc.Subprotocol()).Subprotocol
 }
 
 func leaseTTL(ms int64) time.Duration {

@@ -32,6 +32,10 @@ type Options struct {
 	// Dial opens the transport (default: rpc.Dial to URL).
 	Dial func(ctx context.Context, token string) (rpc.Frames, error)
 
+	// Dialects are other spellings of the protocol that are offered behind it,
+	// rpc.BMA() for example.
+	Dialects []rpc.Dialect
+
 	// Name of this executor (default: the host's name), and the environment it
 	// belongs to.
 	Name          string

@@ -20,6 +20,7 @@ import (
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
+	"github.com/agent-executor/executor/protocol/rpc"
 )
 
 func runCommand() *cobra.Command {
@@ -178,6 +179,9 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 		RequestTimeout:    s.RequestTimeout,
 		DrainTimeout:      s.DrainTimeout,
 		InlineResultBytes: s.InlineResultBytes,
+	}
+	if s.Dialect == "bma" {
+		p.options.Dialects = rpc.BMA()
 	}
 	config := standard.Config{Roots: roots, InlineResultBytes: s.InlineResultBytes}
 	if first != "" {

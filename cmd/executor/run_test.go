@@ -45,7 +45,7 @@ func working(t *testing.T) settings {
 
 func TestPrepareFillsEveryOption(t *testing.T) {
 	s := working(t)
-	s.Insecure, s.Name, s.Environment, s.Workspace = true, "n", "e", "session"
+	s.Insecure, s.Name, s.Environment, s.Workspace, s.Dialect = true, "n", "e", "session", "bma"
 	s.CAFile = writeFile(t, "ca.pem", somePEM(t))
 	s.MaxSessions, s.MaxInFlight, s.InlineResultBytes = 1, 2, 3
 	s.MinBackoff, s.MaxBackoff, s.RequestTimeout, s.DrainTimeout = 4, 5, 6, 7

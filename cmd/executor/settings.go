@@ -23,6 +23,7 @@ type settings struct {
 	Insecure     bool
 	CAFile       string
 
+	Dialect     string
 	Name        string
 	Environment string
 
@@ -48,6 +49,7 @@ func defaultSettings() settings {
 	return settings{
 		StateDir:          cli.DefaultStateDir("executor"),
 		Workspace:         "shared",
+		Dialect:           "none",
 		MaxSessions:       16,
 		MaxInFlight:       protocol.DefaultMaxInFlight,
 		InlineResultBytes: protocol.DefaultInlineResult,
@@ -86,6 +88,8 @@ var table = []setting{
 	{flag: "insecure", usage: "allow ws:// to another machine, which sends the token and everything else in clear text",
 		value: func(s *settings) any { return &s.Insecure }, option: "Insecure"},
 
+	{flag: "dialect", usage: "another `SPELLING` of the protocol to offer behind it: bma, or none",
+		value: func(s *settings) any { return &s.Dialect }, option: "Dialects", oneOf: []string{"none", "bma"}},
 	{flag: "name", usage: "`NAME` of this executor (default: the host's)",
 		value: func(s *settings) any { return &s.Name }, option: "Name"},
 	{flag: "environment", usage: "`ID` of the environment it belongs to",
