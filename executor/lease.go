@@ -11,7 +11,14 @@ import (
 type lease struct {
 	mu    sync.Mutex
 	until time.Time // on the clock of leaseNow; zero = none yet
+
+	asleep time.Duration // what suspended said
+	asked  time.Time     // when
 }
+
+// askAgain is how old the answer of suspended may be: it costs two system calls, and
+// each tool call needs it.
+const askAgain = 5 * time.Millisecond
 
 // renew sets the lease from the moment sent, which leaseNow returned.
 func (l *lease) renew(sent time.Time, ttl time.Duration) {
@@ -27,7 +34,11 @@ func (l *lease) left() time.Duration {
 	if l.until.IsZero() {
 		return 0
 	}
-	return l.until.Sub(leaseNow())
+	now := time.Now()
+	if d := now.Sub(l.asked); d >= askAgain || d < 0 {
+		l.asleep, l.asked = suspended(), now
+	}
+	return l.until.Sub(now.Add(l.asleep))
 }
 
 func (l *lease) valid() bool { return l.left() > 0 }

@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"sync"
 
@@ -260,28 +261,23 @@ func (b *Box) wake() {
 // digest identifies what a call is: a repeat may be spaced differently and have
 // another deadline. No input is an empty one.
 func digest(p protocol.ToolCallParams) [sha256.Size]byte {
-	var input bytes.Buffer
-	switch {
-	case len(p.Input) == 0 || string(p.Input) == "null":
-		input.WriteString("{}")
-	case json.Compact(&input, p.Input) != nil:
-		input.Reset()
-		input.Write(p.Input)
-	}
 	mode := ""
 	if p.Permission != nil {
 		mode = p.Permission.Mode
 	}
-	h := sha256.New()
-	for _, s := range [][]byte{[]byte(p.Tool), []byte(mode), input.Bytes()} {
-		var n [8]byte
-		for i, l := 0, len(s); i < 8; i++ {
-			n[i] = byte(l >> (8 * i))
-		}
-		h.Write(n[:])
-		h.Write(s)
+	var b bytes.Buffer
+	b.Grow(len(p.Tool) + len(mode) + len(p.Input) + 2*binary.MaxVarintLen64)
+	for _, s := range []string{p.Tool, mode} {
+		b.Write(binary.AppendUvarint(b.AvailableBuffer(), uint64(len(s))))
+		b.WriteString(s)
 	}
-	var d [sha256.Size]byte
-	h.Sum(d[:0])
-	return d
+	start := b.Len()
+	switch {
+	case len(p.Input) == 0 || string(p.Input) == "null":
+		b.WriteString("{}")
+	case json.Compact(&b, p.Input) != nil:
+		b.Truncate(start)
+		b.Write(p.Input)
+	}
+	return sha256.Sum256(b.Bytes())
 }
