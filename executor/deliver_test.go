@@ -237,13 +237,15 @@ func TestReplayOrder(t *testing.T) {
 		require.NoError(t, s.tryAssign("s2", "w", 1))
 		synctest.Wait()
 		s.result = func(int, protocol.ToolResultParams) (bool, error) { return false, protocol.ErrResourceUnavailable }
+		s.ended = func(int) (bool, error) { return false, protocol.ErrResourceUnavailable }
 		for i := range 5 {
 			require.NoError(t, s.call(fmt.Sprint("c", i), "hello"))
 			synctest.Wait()
 		}
 		_, err := rpc.Call(w.ctx, s.conn(), protocol.SessionStop, protocol.SessionStopParams{SessionID: "s2"})
 		require.NoError(t, err)
-		s.result = nil
+		synctest.Wait()
+		s.result, s.ended = nil, nil
 		w.net.Cut()
 		sleep(30 * time.Second)
 		require.Equal(t, []string{"tool.result c0 succeeded", "tool.result c1 succeeded", "tool.result c2 succeeded", "tool.result c3 succeeded",

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -203,14 +204,17 @@ func dialBench(b *testing.B, base string) *rpc.Conn {
 	}
 	x := rpc.NewMux(0)
 	var acked int64
-	rpc.HandleNotification(x, floodFrame, func(ctx context.Context, p protocol.ProcessOutputParams) {
+	x.HandleRaw(floodFrame.Spec, true, func(raw json.RawMessage, data []byte) (string, rpc.Run, error) { // without a copy of the data
+		p, err := protocol.DecodeParams[protocol.ProcessOutputParams](raw, data)
 		end := p.Cursor + int64(len(p.Data))
-		if end-acked < 120<<10 { // acknowledge by half windows
-			return
-		}
-		acked = end
-		_ = rpc.Notify(ctx, rpc.FromContext(ctx), floodAck, protocol.ProcessAckParams{
-			SessionID: p.SessionID, ProcessID: p.ProcessID, Stream: p.Stream, Cursor: end})
+		return "", func(ctx context.Context) (any, error) {
+			if end-acked < 120<<10 { // acknowledge by half windows
+				return nil, nil
+			}
+			acked = end
+			return nil, rpc.Notify(ctx, rpc.FromContext(ctx), floodAck, protocol.ProcessAckParams{
+				SessionID: p.SessionID, ProcessID: p.ProcessID, Stream: p.Stream, Cursor: end})
+		}, err
 	})
 	c := rpc.NewConn(f, x, nil)
 	c.Start()

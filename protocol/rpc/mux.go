@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,21 +42,11 @@ func NewMux(maxInFlight int) *Mux {
 // Handle answers m with h. h runs on a goroutine of its own, or after the
 // requests of its lane; its context ends with the connection. An *protocol.Error
 // is sent as it is, any other error as internal_error without its text, and a
-// panic likewise. The data of a binary message is h's only until it returns.
+// panic likewise.
 func Handle[P, R any](x *Mux, m protocol.Method[P, R], h func(context.Context, P) (R, error)) {
-	x.HandleRaw(m.Spec, m.Lane != nil, func(raw json.RawMessage, data []byte) (string, Run, error) {
-		p, err := protocol.DecodeParams[P](raw, data)
-		if err != nil {
-			return "", nil, err
-		}
-		lane := ""
-		if m.Lane != nil {
-			lane = m.Lane(p)
-		}
-		return lane, func(ctx context.Context) (any, error) {
-			r, err := h(ctx, p)
-			return &r, err
-		}, nil
+	handle(x, m, func(ctx context.Context, p P) (any, error) {
+		r, err := h(ctx, p)
+		return &r, err
 	})
 }
 
@@ -63,8 +54,15 @@ func Handle[P, R any](x *Mux, m protocol.Method[P, R], h func(context.Context, P
 // the function that h returns, if any, runs when the answer is on its way, so that
 // what it sends comes behind it.
 func HandleThen[P, R any](x *Mux, m protocol.Method[P, R], h func(context.Context, P) (R, func(), error)) {
+	handle(x, m, func(ctx context.Context, p P) (any, error) {
+		r, then, err := h(ctx, p)
+		return answerThen{&r, then}, err
+	})
+}
+
+func handle[P, R any](x *Mux, m protocol.Method[P, R], h func(context.Context, P) (any, error)) {
 	x.HandleRaw(m.Spec, m.Lane != nil, func(raw json.RawMessage, data []byte) (string, Run, error) {
-		p, err := protocol.DecodeParams[P](raw, data)
+		p, err := protocol.DecodeParams[P](raw, bytes.Clone(data))
 		if err != nil {
 			return "", nil, err
 		}
@@ -72,10 +70,7 @@ func HandleThen[P, R any](x *Mux, m protocol.Method[P, R], h func(context.Contex
 		if m.Lane != nil {
 			lane = m.Lane(p)
 		}
-		return lane, func(ctx context.Context) (any, error) {
-			r, then, err := h(ctx, p)
-			return answerThen{&r, then}, err
-		}, nil
+		return lane, func(ctx context.Context) (any, error) { return h(ctx, p) }, nil
 	})
 }
 
@@ -86,11 +81,10 @@ type answerThen struct {
 }
 
 // HandleNotification answers n with h, one message after another in order of
-// arrival. When more than a thousand wait, the oldest is dropped. The data of a
-// binary message is h's only until it returns.
+// arrival. When more than a thousand wait, the oldest is dropped.
 func HandleNotification[P any](x *Mux, n protocol.Notification[P], h func(context.Context, P)) {
 	x.HandleRaw(n.Spec, true, func(raw json.RawMessage, data []byte) (string, Run, error) {
-		p, err := protocol.DecodeParams[P](raw, data)
+		p, err := protocol.DecodeParams[P](raw, bytes.Clone(data))
 		if err != nil {
 			return "", nil, err
 		}
