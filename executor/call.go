@@ -35,26 +35,31 @@ type call struct {
 // toolCall answers tool.call at once (spec section 6): what can be refused is
 // refused, then the call is recorded, then it runs.
 func (e *Executor) toolCall(_ context.Context, p protocol.ToolCallParams) (protocol.AcceptedResult, error) {
-	accepted := protocol.AcceptedResult{Accepted: true}
+	err := e.accept(p)
+	return protocol.AcceptedResult{Accepted: err == nil}, err
+}
+
+// accept records a call and starts it, unless it was recorded before.
+func (e *Executor) accept(p protocol.ToolCallParams) error {
 	// A repeat is asked of the outbox, not of the session: its result may be owed
 	// after the session's end.
 	if state, err := e.box.Lookup(p); err != nil || state != outbox.Fresh {
-		return protocol.AcceptedResult{Accepted: err == nil}, err
+		return err
 	}
 	s, err := e.lookup(p.SessionID)
 	if err != nil {
-		return protocol.AcceptedResult{}, err
+		return err
 	}
 	if !e.lease.valid() {
-		return protocol.AcceptedResult{}, errLeaseExpired()
+		return errLeaseExpired()
 	}
 	tool, ok := e.registry.Tool(p.Tool)
 	if !ok {
-		return protocol.AcceptedResult{}, e.unknownTool(p.Tool)
+		return e.unknownTool(p.Tool)
 	}
 	handler, err := tool.Prepare(p.Input)
 	if err != nil {
-		return protocol.AcceptedResult{}, err
+		return err
 	}
 	if e.opts.Wrap != nil {
 		handler = e.opts.Wrap(handler)
@@ -62,15 +67,15 @@ func (e *Executor) toolCall(_ context.Context, p protocol.ToolCallParams) (proto
 	c := &call{s: s, params: p, started: time.Now(), done: make(chan struct{}),
 		caps: capabilities.NewCall(capabilities.CallConfig{Session: s.caps, ID: p.ToolCallID, Tool: tool, Input: p.Input})}
 	if err := e.begin(c); err != nil {
-		return protocol.AcceptedResult{}, err
+		return err
 	}
 	state, err := e.box.Accept(p)
 	if err != nil || state != outbox.Fresh {
 		e.finished(c)
-		return protocol.AcceptedResult{Accepted: err == nil}, err
+		return err
 	}
 	go c.run(handler)
-	return accepted, nil
+	return nil
 }
 
 // begin counts the call, unless the session or the executor takes no more. What ends
@@ -187,8 +192,10 @@ func (c *call) finish(ctx context.Context, out protocol.ToolOutput, err error) {
 		if err := c.s.e.box.Put(r); err != nil {
 			c.s.log.Error("result was not recorded", zap.String("call", c.params.ToolCallID), zap.Error(err))
 		}
-		c.s.log.Debug("call ended", zap.String("tool", c.params.Tool), zap.String("call", c.params.ToolCallID),
-			zap.String("outcome", r.Outcome), zap.Int64("duration_ms", r.DurationMS))
+		if ce := c.s.log.Check(zap.DebugLevel, "call ended"); ce != nil {
+			ce.Write(zap.String("tool", c.params.Tool), zap.String("call", c.params.ToolCallID),
+				zap.String("outcome", r.Outcome), zap.Int64("duration_ms", r.DurationMS))
+		}
 		c.s.e.finished(c)
 	})
 }

@@ -3,6 +3,8 @@ package executor
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"log"
 	"net/http"
 	"sync"
 	"testing"
@@ -56,7 +58,7 @@ func newStock(t *testing.T, ctx context.Context, ws *websocket.Conn, answer func
 				return result, nil
 			}
 			return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: "method not found"}
-		})))
+		})), jsonrpc2.SetLogger(log.New(io.Discard, "", 0)))
 	return s
 }
 

@@ -370,7 +370,12 @@ func TestDecayingRate(t *testing.T) {
 		"at the door": func(s *script) {
 			s.http = func(_ int, rw http.ResponseWriter, r *http.Request) bool {
 				if f, err := rpc.Accept(rw, r, rpc.AcceptOptions{}); err == nil {
-					c := rpc.NewConn(f, rpc.NewMux(0), nil)
+					x := rpc.NewMux(0)
+					rpc.Handle(x, protocol.ExecutorRegister, func(ctx context.Context, _ protocol.RegisterParams) (protocol.RegisterResult, error) {
+						<-ctx.Done()
+						return protocol.RegisterResult{}, ctx.Err()
+					})
+					c := rpc.NewConn(f, x, nil)
 					c.Start()
 					c.Shutdown(protocol.CloseInternal, "oh no")
 				}
@@ -403,6 +408,7 @@ func TestDecayingRate(t *testing.T) {
 				life := map[string]time.Duration{"after 25 s": 25 * time.Second, "without a heartbeat": 40 * time.Second}[name]
 				gaps := s.gaps()
 				var sum time.Duration
+				require.Greater(t, len(gaps), 20)
 				for i, gap := range gaps {
 					require.LessOrEqual(t, gap, life+min(500*time.Millisecond<<min(i, 10), 30*time.Second)+3*time.Second)
 					if i >= 10 {
@@ -475,7 +481,6 @@ func TestStates(t *testing.T) {
 				states = append(states, s)
 			}
 		})
-		require.Equal(t, StateStopped, e.Status().State)
 		sleep(10 * time.Second)
 		st := e.Status()
 		require.Equal(t, StateReady, st.State)

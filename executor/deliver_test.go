@@ -230,7 +230,9 @@ func TestTooBigMessageOfTheBrain(t *testing.T) {
 func TestReplayOrder(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		h := hold()
-		s := w.script(nil)
+		s := w.script(func(s *script) {
+			s.ended = func(n int) (bool, error) { return n > 1, nil } // not before the connection is lost
+		})
 		w.run(nil, h, hello())
 		sleep(40 * time.Second)
 		s.assign(1)

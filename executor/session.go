@@ -299,7 +299,7 @@ func (s *session) end(cause *protocol.Error, reason string) {
 	e.mu.Lock()
 	if e.sessions[s.assign.SessionID] == s {
 		delete(e.sessions, s.assign.SessionID)
-		for _, old := range e.fences.ended(s.assign.SessionID) {
+		if old := e.fences.ended(s.assign.SessionID); old != "" {
 			e.box.Forget(old)
 		}
 	}
@@ -384,8 +384,12 @@ type fences struct {
 	order  []string // those that have ended, oldest first
 }
 
-// keepFences is how many ended sessions are remembered, with their results.
-const keepFences = 1000
+// keepFences is how many ended sessions are remembered, keepEnded of how many the
+// results too: those are large, and asked for again soon or never.
+const (
+	keepFences = 1000
+	keepEnded  = 64
+)
 
 func newFences() fences { return fences{tokens: map[string]int64{}} }
 
@@ -399,14 +403,16 @@ func (f *fences) held(id string, token int64) {
 	f.order = slices.DeleteFunc(f.order, func(old string) bool { return old == id })
 }
 
-// ended records the end of a session and returns those that are forgotten for it.
-func (f *fences) ended(id string) (forgotten []string) {
+// ended records the end of a session and returns the one, if any, whose results are
+// forgotten for it.
+func (f *fences) ended(id string) (forgotten string) {
 	f.order = append(f.order, id)
-	for len(f.order) > keepFences {
-		old := f.order[0]
+	if n := len(f.order) - keepEnded - 1; n >= 0 {
+		forgotten = f.order[n]
+	}
+	if len(f.order) > keepFences {
+		delete(f.tokens, f.order[0])
 		f.order = f.order[1:]
-		delete(f.tokens, old)
-		forgotten = append(forgotten, old)
 	}
 	return forgotten
 }

@@ -119,12 +119,12 @@ func (e *Executor) endSessions(cause *protocol.Error) {
 func (e *Executor) sayGoodbye() {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
 	defer cancel()
-	e.mu.Lock()
-	connected, reason := e.conn != nil, e.drainReason
-	e.mu.Unlock()
 	if err := e.box.Drained(ctx); err != nil {
 		e.log.Warn("results stay undelivered", zap.Int("results", e.box.Owed()))
 	}
+	e.mu.Lock()
+	connected, reason := e.conn != nil, e.drainReason
+	e.mu.Unlock()
 	if connected { // the ends of sessions alone are not worth waiting for a brain that is away
 		e.ended.drained(ctx)
 	}
