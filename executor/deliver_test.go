@@ -179,7 +179,7 @@ func TestResultTooBigForTheBrain(t *testing.T) {
 				sleep(40 * time.Second)
 				s.assign(1)
 				require.NoError(t, s.call("big", "long"))
-				sleep(2 * time.Second)
+				sleep(20 * time.Second)
 				require.NoError(t, s.call("small", "hello"))
 				sleep(time.Minute)
 				last := s.so().results[len(s.so().results)-1]

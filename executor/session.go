@@ -62,6 +62,11 @@ func (e *Executor) sessionAssign(_ context.Context, p protocol.SessionAssignPara
 	case err != nil:
 		return protocol.SessionAssignResult{}, err
 	case again:
+		// The brain asks since it does not know of the session.ready: it may have lost it
+		// with the connection on which it had acknowledged it.
+		if held.isActive() {
+			e.work.Go(held.ready)
+		}
 		return taken, nil
 	case e.draining:
 		return protocol.SessionAssignResult{}, errDraining()
@@ -148,11 +153,24 @@ func (s *session) prepare() {
 	s.report.set(protocol.StatusStarting, "")
 	err := s.startHooks()
 	close(s.prepared)
-	if err == nil {
-		err = s.sayReady()
+	if err != nil {
+		s.reject(err)
+		return
 	}
-	if err == nil || s.ctx.Err() != nil {
-		return // it is active, or somebody ends it
+	s.ready()
+}
+
+// ready tells the brain that the session is ready, until it has acknowledged it.
+func (s *session) ready() {
+	if err := s.sayReady(); err != nil {
+		s.reject(err)
+	}
+}
+
+// reject ends a session that cannot be used, unless somebody else ends it.
+func (s *session) reject(err error) {
+	if s.ctx.Err() != nil {
+		return
 	}
 	s.log.Warn("session could not be prepared", zap.Error(err))
 	s.report.set(protocol.StatusError, err.Error())
@@ -234,6 +252,12 @@ func (s *session) sayReady() error {
 			return s.ctx.Err()
 		}
 	}
+}
+
+func (s *session) isActive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase == phaseActive
 }
 
 func (s *session) activate() {

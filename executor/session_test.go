@@ -278,6 +278,34 @@ func TestReadyLost(t *testing.T) {
 	})
 }
 
+// A brain that assigns the same session again does not know that it is ready, and is
+// told so again; nothing restarts.
+func TestReadyAgain(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		h, k := hold(), &hooks{name: "hooks"}
+		s := w.script(nil)
+		w.run(nil, h, k)
+		synctest.Wait()
+		s.assign(1)
+		require.NoError(t, s.call("c", "hold"))
+		for range 3 {
+			w.net.Cut()
+			sleep(3 * time.Second)
+			s.assign(1) // waits for session.ready
+		}
+		require.Equal(t, 4, s.count(protocol.SessionReady.Name))
+		require.Equal(t, []string{"start"}, k.wrote())
+		require.EqualValues(t, 0, h.ended.Load())
+		require.NoError(t, s.tryAssign("s1", "work", 1))
+	})
+	in(t, func(t *testing.T, w *world) { // the acknowledgement arrives, and the brain loses the connection
+		w.faults.Add(rpctest.Rule{Method: protocol.SessionReady.Name, Answer: true, Do: rpctest.CutAfter})
+		s := w.session(brain.Options{}, nil, hello())
+		_, err := s.Call(w.ctx, "hello", nil)
+		require.NoError(t, err)
+	})
+}
+
 // stop cancels the calls, and every accepted call has exactly one result before
 // session.ended.
 func TestStop(t *testing.T) {
