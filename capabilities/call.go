@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,7 +128,7 @@ func (c *Call) Artifact(ctx context.Context, name, mimeType string, r io.Reader)
 // sent, and its path as it is told to the model. The file is made by the first
 // call, in the directory .executor/spill of the session's workspace, open for
 // reading and writing; every call returns the same one. It belongs to the Call:
-// the caller writes to it and does not close it. It stays after the call.
+// the caller writes to it and does not close it. It stays until the session ends.
 //
 // Two writers at once must agree among themselves who writes where. The error is
 // a *protocol.Error: no workspace, a read-only one, a full disk.
@@ -143,6 +144,10 @@ func (c *Call) Spill() (f *os.File, displayPath string, err error) {
 			return nil, "", err
 		}
 		c.spill = s
+		session := c.config.Session
+		session.mu.Lock()
+		session.spills = append(session.spills, path.Base(s.display))
+		session.mu.Unlock()
 	}
 	return c.spill.file, c.spill.display, nil
 }

@@ -138,7 +138,10 @@ func (r *Registry) StartSession(ctx context.Context, s *Session) error {
 
 // EndSession calls the end hooks, last registered first. The host has cancelled
 // the session's context and waited for its calls before.
-func (r *Registry) EndSession(s *Session) { endSession(r.hooks, s) }
+func (r *Registry) EndSession(s *Session) {
+	defer s.removeSpills()
+	endSession(r.hooks, s)
+}
 
 func endSession(hooks []sessionHook, s *Session) {
 	for _, h := range hooks {

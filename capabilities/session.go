@@ -51,6 +51,9 @@ type Session struct {
 	ctx    context.Context // the session's lifetime; the one context that is kept
 	config SessionConfig
 	values sync.Map
+
+	mu     sync.Mutex
+	spills []string // names of the spill files its calls have made
 }
 
 // NewSession makes a session that lives as long as ctx. It starts nothing.

@@ -127,3 +127,27 @@ func randomHex() string {
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
+
+// removeSpills removes what the session's calls have spilled: nobody can read it any
+// more. A file that somebody has put in such a place stays.
+func (s *Session) removeSpills() {
+	s.mu.Lock()
+	names := s.spills
+	s.spills = nil
+	s.mu.Unlock()
+	if len(names) == 0 {
+		return
+	}
+	here, err := s.Workspace().ResolveWrite(path.Join(privateDir, spillDir))
+	if err != nil {
+		return // the workspace is gone, and they with it
+	}
+	dir, err := here.OpenDir()
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for _, name := range names {
+		_ = dir.Remove(name)
+	}
+}

@@ -163,3 +163,21 @@ func TestSpillWithoutPlace(t *testing.T) {
 	require.ErrorIs(t, err, protocol.ErrForbidden)
 	require.NoDirExists(t, filepath.Join(dir, ".executor"))
 }
+
+// What a session's calls have spilled goes with it; what somebody else put there stays.
+func TestSpillsEndWithTheSession(t *testing.T) {
+	dir := t.TempDir()
+	w, err := OpenWorkspace(dir, []Root{{Path: dir}})
+	require.NoError(t, err)
+	defer w.Close()
+	s := NewSession(t.Context(), SessionConfig{Assign: protocol.SessionAssignParams{SessionID: "s"}, Workspace: w})
+	c := NewCall(CallConfig{Session: s, ID: "c"})
+	_, display, err := c.Spill()
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	other := filepath.Join(dir, filepath.Dir(display), "other.txt")
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	NewRegistry(nil).EndSession(s)
+	require.NoFileExists(t, filepath.Join(dir, display))
+	require.FileExists(t, other)
+}

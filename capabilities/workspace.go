@@ -179,7 +179,7 @@ func (w *Workspace) resolve(path string, follow, write bool) (Path, error) {
 	case strings.ContainsRune(name, 0):
 		return Path{}, protocol.Errorf(protocol.CodeInvalidParams, "the path %s contains a NUL character", QuoteName(name))
 	}
-	cur, exists, err := w.walk(name, follow)
+	cur, err := w.walk(name, follow)
 	if err != nil {
 		return Path{}, err
 	}
@@ -187,7 +187,7 @@ func (w *Workspace) resolve(path string, follow, write bool) (Path, error) {
 	switch {
 	case root == nil:
 		return Path{}, w.outside(name)
-	case !exists && root.vanished():
+	case root.vanished(): // what is reached through the handle is no longer the root
 		return Path{}, unavailable(root.Path, errors.New("it was removed or replaced by another directory"))
 	case write && root.ReadOnly:
 		return Path{}, protocol.Errorf(protocol.CodeForbidden, "%s is below %s, which is read-only", QuoteName(name), QuoteName(root.Path)).
@@ -201,12 +201,11 @@ func (w *Workspace) resolve(path string, follow, write bool) (Path, error) {
 // an absolute path without links. Inside a root it looks through the root's
 // handle. Outside it only looks for the way into a root; what it sees there
 // never shows in the answer.
-func (w *Workspace) walk(name string, follow bool) (cur string, exists bool, err error) {
+func (w *Workspace) walk(name string, follow bool) (cur string, err error) {
 	if halfAbsolute(name) {
-		return "", false, w.outside(name)
+		return "", w.outside(name)
 	}
 	cur, rest := w.start(name)
-	exists = true
 	for links := 0; len(rest) > 0; {
 		step := rest[0]
 		rest = rest[1:]
@@ -219,14 +218,13 @@ func (w *Workspace) walk(name string, follow bool) (cur string, exists bool, err
 		root, _ := w.locate(next)
 		switch {
 		case err != nil && root == nil:
-			return "", false, w.outside(name)
+			return "", w.outside(name)
 		case errors.Is(err, fs.ErrNotExist):
-			cur, exists = next, false
+			cur = next
 			continue
 		case err != nil:
-			return "", false, FileError(err, w.display(next))
+			return "", FileError(err, w.display(next))
 		}
-		exists = true
 		if info.Mode()&fs.ModeSymlink == 0 || (len(rest) == 0 && !follow) {
 			cur = next
 			if inner := w.rootOf(info); inner != nil {
@@ -235,18 +233,18 @@ func (w *Workspace) walk(name string, follow bool) (cur string, exists bool, err
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", false, protocol.Errorf(protocol.CodeNotFound, "%s: too many levels of symbolic links", QuoteName(name))
+			return "", protocol.Errorf(protocol.CodeNotFound, "%s: too many levels of symbolic links", QuoteName(name))
 		}
 		target, err := w.readlink(next)
 		if errors.Is(err, syscall.EINVAL) { // a link a moment ago
 			err = errSwapped
 		}
 		if err != nil {
-			return "", false, FileError(err, w.display(next))
+			return "", FileError(err, w.display(next))
 		}
 		switch {
 		case halfAbsolute(target):
-			return "", false, w.outside(name)
+			return "", w.outside(name)
 		case filepath.IsAbs(target):
 			var steps []string
 			cur, steps = w.start(target)
@@ -255,7 +253,7 @@ func (w *Workspace) walk(name string, follow bool) (cur string, exists bool, err
 			rest = append(steps(target), rest...)
 		}
 	}
-	return cur, exists, nil
+	return cur, nil
 }
 
 // halfAbsolute knows what Windows would complete with a current directory of its

@@ -351,3 +351,23 @@ func TestSwappedDirectoryNeverEscapes(t *testing.T) {
 		assert.Contains(t, []string{"read", "conflict", "not_found", protocol.ReasonWorkspaceBoundary}, r)
 	}
 }
+
+// A root that was moved away and replaced is no longer the workspace, not for what is
+// still there through its handle either.
+func TestReplacedRoot(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "w")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), nil, 0o644))
+	w, err := OpenWorkspace(dir, []Root{{Path: dir}})
+	require.NoError(t, err)
+	defer w.Close()
+	_, err = w.ResolveWrite("a.txt")
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(dir, filepath.Join(top, "gone")))
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	for _, name := range []string{"a.txt", "b.txt", "."} {
+		_, err = w.ResolveWrite(name)
+		require.ErrorIs(t, err, protocol.ErrResourceUnavailable, name)
+	}
+}

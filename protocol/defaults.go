@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"time"
 )
 
@@ -41,6 +42,15 @@ const (
 	MaxBashTimeout               = 600 * time.Second
 	DefaultStoredResultsPerScope = 256
 )
+
+// Millis is a duration of the wire, which may be longer than a Go one: then it is the
+// longest of those.
+func Millis(ms int64) time.Duration {
+	if ms > int64(math.MaxInt64/time.Millisecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(ms) * time.Millisecond
+}
 
 // Limits is the `limits` member of the register result. Sizes are bytes; zero
 // means the default.

@@ -117,12 +117,19 @@ func invalidParams(err error) *Error {
 	return Errorf(CodeInvalidParams, "%s: want %s, got %s", field, wrong.Want, kind)
 }
 
+// maxID is the longest id: ids are repeated in many messages, and kept.
+const maxID = 1024
+
 // required returns invalid_params for the first of the name, value pairs whose
-// value is empty.
+// value is empty, or is an id that is too long.
 func required(pairs ...string) error {
 	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] == "" {
-			return Errorf(CodeInvalidParams, "%s: required, but missing or empty", pairs[i])
+		name, value := pairs[i], pairs[i+1]
+		if value == "" {
+			return Errorf(CodeInvalidParams, "%s: required, but missing or empty", name)
+		}
+		if len(value) > maxID && strings.HasSuffix(name, "_id") {
+			return Errorf(CodeInvalidParams, "%s: is %d bytes long, more than %d", name, len(value), maxID)
 		}
 	}
 	return nil

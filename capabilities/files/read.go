@@ -24,6 +24,14 @@ type readInput struct {
 	Full   bool   `json:"full,omitempty" jsonschema:"no limit on lines and on their length; a long text is kept in a file"`
 }
 
+// Check refuses what no file can make right.
+func (in readInput) Check() error {
+	if in.Offset < 0 || in.Limit < 0 {
+		return protocol.Errorf(protocol.CodeInvalidParams, "offset and limit: must not be negative")
+	}
+	return nil
+}
+
 // readOutput is the structured result. Content is what is shown, without numbers
 // and notes, line ends as they are.
 type readOutput struct {
@@ -50,9 +58,6 @@ func (f *Files) addRead(r *capabilities.Registrar) {
 }
 
 func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput) (protocol.ToolOutput, error) {
-	if in.Offset < 0 || in.Limit < 0 {
-		return protocol.ToolOutput{}, protocol.Errorf(protocol.CodeInvalidParams, "offset and limit must not be negative")
-	}
 	file, p, err := openFile(call.Session().Workspace(), in.Path)
 	if err != nil {
 		return protocol.ToolOutput{}, err

@@ -77,7 +77,7 @@ func marked(pid int, marker string) bool {
 // holds says whether a process can write into one of the pipes. The reading ends do not count: they are
 // ours, and for a moment those of every other child that is just being started.
 func holds(pid int, pipes []uint64) bool {
-	if len(pipes) == 0 {
+	if len(pipes) == 0 || starting(pid) {
 		return false
 	}
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
@@ -97,6 +97,18 @@ func holds(pid int, pipes []uint64) bool {
 		}
 	}
 	return false
+}
+
+// starting says whether a process is a child of ours that has not become its program yet. It has for a
+// moment all that is open here, the ends of other trees' pipes among them, and belongs to none of those.
+func starting(pid int) bool {
+	r, ok := rowOf(pid)
+	if !ok || r.ppid != os.Getpid() {
+		return false
+	}
+	var own, its unix.Stat_t
+	return unix.Stat("/proc/self/exe", &own) == nil && unix.Stat("/proc/"+strconv.Itoa(pid)+"/exe", &its) == nil &&
+		own.Dev == its.Dev && own.Ino == its.Ino
 }
 
 // commandOf is the command line of a process, or the program's name when it has none.
