@@ -30,6 +30,7 @@ type call struct {
 	started time.Time
 	once    sync.Once
 	done    chan struct{} // closed when the result is recorded
+	spilled string        // where the whole text of a long result is
 }
 
 // toolCall answers tool.call at once (spec section 6): what can be refused is
@@ -64,6 +65,9 @@ func (e *Executor) accept(p protocol.ToolCallParams) error {
 	if e.opts.Wrap != nil {
 		handler = e.opts.Wrap(handler)
 	}
+	if p.Permission != nil && p.Permission.Mode == protocol.PermissionAlwaysAsk {
+		handler = denied // until there is somebody to ask, running it would be the wrong answer
+	}
 	c := &call{s: s, params: p, started: time.Now(), done: make(chan struct{}),
 		caps: capabilities.NewCall(capabilities.CallConfig{Session: s.caps, ID: p.ToolCallID, Tool: tool, Input: p.Input})}
 	if err := e.begin(c); err != nil {
@@ -76,6 +80,11 @@ func (e *Executor) accept(p protocol.ToolCallParams) error {
 	}
 	go c.run(handler)
 	return nil
+}
+
+// denied is what runs in place of a tool that nobody can be asked about.
+func denied(context.Context, *capabilities.Call) (protocol.ToolOutput, error) {
+	return protocol.ToolOutput{}, errNobodyToAsk
 }
 
 // begin counts the call, unless the session or the executor takes no more. What ends
@@ -125,7 +134,7 @@ func (c *call) run(handler capabilities.ToolHandler) {
 	ctx := c.ctx
 	if d := c.params.DeadlineMS; d > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(d)*time.Millisecond, errCallDeadline)
+		ctx, cancel = context.WithTimeoutCause(ctx, protocol.Millis(d), errCallDeadline)
 		defer cancel()
 	}
 	watchdog := &watchdog{}

@@ -85,11 +85,15 @@ func (c *connection) register(ctx context.Context) error {
 	if r.Protocol != "" && r.Protocol != c.protocol() {
 		return fmt.Errorf("%w: asked for %s, the brain answered %q", protocol.ErrUnsupportedProtocol, c.protocol(), r.Protocol)
 	}
+	if r.ConnectionID == "" || r.ExecutorID == "" && before == "" {
+		return errors.New("the brain's answer to executor.register has no connection_id or no executor_id")
+	}
 	c.id = r.ConnectionID
-	c.interval = time.Duration(r.HeartbeatIntervalMS) * time.Millisecond
+	c.interval = protocol.Millis(r.HeartbeatIntervalMS)
 	if c.interval <= 0 {
 		c.interval = protocol.DefaultHeartbeatInterval
 	}
+	c.interval = max(c.interval, minHeartbeat)
 	c.rpc.SetMaxSendBytes(r.MaxControlFrameBytes)
 	c.rpc.SetMaxReceiveBytes(max(r.MaxControlFrameBytes, protocol.DefaultMaxControlFrame))
 	c.rpc.SetBinary(r.BinaryFrames)
@@ -127,11 +131,16 @@ func (c *connection) protocol() string {
 	return rpc.DialectOf(c.e.opts.Dialects, c.rpc.Subprotocol()).Subprotocol
 }
 
+const (
+	minHeartbeat = 100 * time.Millisecond
+	maxLease     = 365 * 24 * time.Hour // beyond that a lease is for ever, and times do not overflow
+)
+
 func leaseTTL(ms int64) time.Duration {
 	if ms <= 0 {
 		return protocol.DefaultLeaseTTL
 	}
-	return time.Duration(ms) * time.Millisecond
+	return min(protocol.Millis(ms), maxLease)
 }
 
 // clockSkew is for the log only; nothing is decided by the brain's clock.

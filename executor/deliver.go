@@ -139,11 +139,11 @@ func toolError(e *protocol.Error) *protocol.ToolError {
 // spilledTo finds the path that a spilled result names.
 func spilledTo(r protocol.ToolResultParams) string {
 	var s struct {
-		SpilledTo string `json:"spilled_to"`
+		OutputFile string `json:"output_file"` // of a tool that spills by itself
 	}
 	_ = json.Unmarshal(r.Structured, &s)
-	if s.SpilledTo != "" {
-		return s.SpilledTo
+	if s.OutputFile != "" {
+		return s.OutputFile
 	}
 	for _, b := range r.Content {
 		if _, after, ok := strings.Cut(b.Text, spillMark); ok {

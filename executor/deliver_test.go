@@ -259,7 +259,7 @@ func TestReplayOrder(t *testing.T) {
 
 func TestSpilledTo(t *testing.T) {
 	require.Empty(t, spilledTo(protocol.ToolResultParams{}))
-	require.Equal(t, "a b", spilledTo(protocol.ToolResultParams{Structured: []byte(`{"spilled_to":"a b"}`)}))
+	require.Equal(t, "a b", spilledTo(protocol.ToolResultParams{Structured: []byte(`{"output_file":"a b"}`)}))
 	cut := headTail(strings.Repeat("x", 5000), 100, spilledHere+"dir/a file")
 	require.Equal(t, "dir/a file", spilledTo(protocol.ToolResultParams{Structured: []byte(`{"n":1}`), Content: []protocol.Content{{}, {Text: cut}}}))
 }

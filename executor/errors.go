@@ -75,8 +75,13 @@ func refusedOutright(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
 }
 
+// maxRetryFloor bounds what a brain, or something on the way to it, may ask for.
+const maxRetryFloor = time.Hour
+
 // retryFloor is the shortest next delay that the brain asked for.
-func retryFloor(err error) time.Duration {
+func retryFloor(err error) time.Duration { return min(askedFor(err), maxRetryFloor) }
+
+func askedFor(err error) time.Duration {
 	var dial *rpc.DialError
 	if errors.As(err, &dial) {
 		return dial.RetryAfter
@@ -85,7 +90,7 @@ func retryFloor(err error) time.Duration {
 	var seconds int
 	if errors.As(err, &closed) {
 		if _, scan := fmt.Sscanf(closed.Reason, "retry-after=%d", &seconds); scan == nil && seconds > 0 {
-			return time.Duration(seconds) * time.Second
+			return protocol.Millis(int64(min(seconds, 1<<30)) * 1000)
 		}
 	}
 	return 0
@@ -98,6 +103,7 @@ var (
 	errStopped      = protocol.Errorf(protocol.CodeCanceled, "the session was stopped")
 	errReplacedWork = protocol.Errorf(protocol.CodeCanceled, "the session was assigned again with a higher fencing token")
 	errNotHeld      = protocol.Errorf(protocol.CodeCanceled, "the brain no longer holds the session")
+	errNobodyToAsk  = protocol.Errorf(protocol.CodeForbidden, "the call needs the local user's confirmation, and this executor has no way to ask for it").WithReason(protocol.ReasonLocalConfirmationDenied)
 	errShutdown     = protocol.Errorf(protocol.CodeCanceled, "the executor was shut down")
 )
 

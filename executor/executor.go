@@ -278,10 +278,14 @@ type identity struct {
 func (e *Executor) identityFile() string { return filepath.Join(e.opts.StateDir, "identity.json") }
 
 func (e *Executor) loadIdentity() error {
-	raw, err := os.ReadFile(e.identityFile())
+	info, err := os.Lstat(e.identityFile())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
+	if err == nil && !info.Mode().IsRegular() { // a FIFO would hold us up for ever
+		return fmt.Errorf("state directory: %s is not a regular file; remove it", e.identityFile())
+	}
+	raw, err := os.ReadFile(e.identityFile())
 	if err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}

@@ -3,12 +3,14 @@ package executor
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -118,12 +120,23 @@ func setDefault[T int | time.Duration](v *T, d T) {
 // checkURL refuses what could only fail later, and a token in clear text over a
 // network.
 func (o *Options) checkURL() error {
+	if o.URL == "" {
+		return errors.New("brain URL is missing; give one like wss://host/executor")
+	}
 	u, err := url.Parse(o.URL)
 	if err != nil {
-		return fmt.Errorf("brain URL: %w", err)
+		return errors.New("brain URL: not a URL; give one like wss://host/executor") // the error itself would repeat a password
+	}
+	if port, err := strconv.Atoi(u.Port()); u.Port() != "" && (err != nil || port < 1 || port > 65535) {
+		return fmt.Errorf("brain URL %q: the port must be between 1 and 65535", u.Redacted())
 	}
 	switch u.Scheme {
-	case "wss", "unix":
+	case "unix":
+		if u.Host != "" || !strings.HasPrefix(u.Path, "/") {
+			return fmt.Errorf("brain URL %q: want unix:///absolute/path", u.Redacted())
+		}
+		return nil
+	case "wss":
 		return nil
 	case "ws":
 		if o.Insecure || isLoopback(u.Hostname()) {
@@ -131,7 +144,7 @@ func (o *Options) checkURL() error {
 		}
 		return fmt.Errorf("brain URL %q: ws:// would send the token in clear text to another host; use wss://, or allow it with --insecure", u.Redacted())
 	case "":
-		return fmt.Errorf("brain URL is missing; give one like wss://host/executor")
+		return fmt.Errorf("brain URL %q: not a URL; give one like wss://host/executor", u.Redacted())
 	default:
 		return fmt.Errorf("brain URL %q: the scheme must be wss, ws or unix", u.Redacted())
 	}

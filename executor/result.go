@@ -15,6 +15,9 @@ import (
 	"github.com/agent-executor/executor/protocol"
 )
 
+// minCut is the shortest text that is worth to be sent of a longer one.
+const minCut = 512
+
 // frameMargin is what a result's envelope and small members need beside its content.
 const frameMargin = 16 << 10
 
@@ -96,17 +99,18 @@ func cleanText(s string) string {
 // cut to its head and tail and spilled to a file, and what cannot be cut is left out
 // and said.
 func (c *call) fit(r *protocol.ToolResultParams) {
-	inline := c.s.e.opts.InlineResultBytes
+	limit := c.s.e.frameLimit()
+	limit -= min(frameMargin, limit/4)
+	inline := min(c.s.e.opts.InlineResultBytes, limit/2) // as JSON it grows
 	text := 0
 	for i := range r.Content {
 		text += len(r.Content[i].Text)
 	}
+	uncut := r.Content
 	// A tool that cuts its own output adds a line about it; that is not cut again.
 	if text > inline+inline/8 {
 		c.spill(r, inline)
 	}
-	limit := c.s.e.frameLimit()
-	limit -= min(frameMargin, limit/4)
 	if size(r) <= limit {
 		return
 	}
@@ -122,6 +126,10 @@ func (c *call) fit(r *protocol.ToolResultParams) {
 			r.Content[i] = protocol.Content{Type: protocol.ContentText,
 				Text: fmt.Sprintf("(%s of %d bytes was too large to be sent)", r.Content[i].Type, n)}
 		}
+	}
+	for cut := inline / 4; size(r) > limit && cut >= minCut && text > cut; cut /= 4 { // it grows as JSON more than most does
+		r.Content = slices.Clone(uncut)
+		c.spill(r, cut)
 	}
 	if size(r) > limit {
 		*r = c.s.e.tooLarge(whole)
@@ -159,37 +167,47 @@ func wireLen(s string) int {
 	return n
 }
 
-// spill writes the whole text to a file and cuts it to head and tail. The end always
-// survives.
+// spill cuts the text to its head and tail; the end always survives. The whole text
+// goes to a file, unless the tool has put it into one.
 func (c *call) spill(r *protocol.ToolResultParams, inline int) {
-	f, display, err := c.caps.Spill()
-	where := spilledHere + display
-	if err != nil {
-		c.s.log.Warn("result could not be spilled", zap.String("call", c.params.ToolCallID), zap.Error(err))
-		where = "it could not be kept: " + err.Error()
-	} else if _, err := f.Seek(0, io.SeekEnd); err != nil {
-		where = "it could not be kept: " + err.Error()
-	}
-	var whole []string
-	for i := range r.Content {
-		if r.Content[i].Text != "" {
-			whole = append(whole, r.Content[i].Text)
-		}
-	}
-	text := strings.Join(whole, "\n")
-	if err == nil {
-		if _, err := io.WriteString(f, text); err != nil {
-			where = "it could not be kept: " + err.Error()
-		}
-	}
-	cut := protocol.Content{Type: protocol.ContentText, Text: headTail(text, inline, where)}
-	content := []protocol.Content{cut}
+	var texts []string
+	var others []protocol.Content
 	for _, b := range r.Content {
 		if b.Text == "" {
-			content = append(content, b)
+			others = append(others, b)
+		} else {
+			texts = append(texts, b.Text)
 		}
 	}
-	r.Content = content
+	text := strings.Join(texts, "\n")
+	if c.spilled == "" {
+		c.spilled = spilledTo(*r)
+	}
+	if c.spilled == "" {
+		var err error
+		if c.spilled, err = c.spillText(text); err != nil {
+			c.s.log.Warn("result could not be spilled", zap.String("call", c.params.ToolCallID), zap.Error(err))
+		}
+	}
+	where := spilledHere + c.spilled
+	if c.spilled == "" {
+		where = "it could not be kept"
+	}
+	r.Content = append([]protocol.Content{{Type: protocol.ContentText, Text: headTail(text, inline, where)}}, others...)
+}
+
+func (c *call) spillText(text string) (display string, err error) {
+	f, display, err := c.caps.Spill()
+	if err != nil {
+		return "", err
+	}
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(f, text); err != nil {
+		return "", err
+	}
+	return display, nil
 }
 
 // What stands between head and tail of a text that was cut and spilled.

@@ -179,15 +179,19 @@ func TestResultOverTheFrameLimit(t *testing.T) {
 			require.Equal(t, protocol.OutcomeSucceeded, r.Outcome, name)
 			require.Contains(t, text(r), want)
 		}
-		for _, name := range []string{"escaped", "mutations"} {
-			r, err := s.Call(w.ctx, name, nil)
-			require.NoError(t, err)
-			require.Equal(t, protocol.OutcomeFailed, r.Outcome)
-			require.Equal(t, "payload_too_large", r.Error.Reason)
-			require.Equal(t, name == "mutations", strings.Contains(text(r), "the whole text is in "), text(r))
-			require.Equal(t, 1, stored.times(r.ToolCallID))
-		}
-		_, err := s.Call(w.ctx, "hello", nil)
+		r, err := s.Call(w.ctx, "escaped", nil)
+		require.NoError(t, err)
+		require.Equal(t, protocol.OutcomeSucceeded, r.Outcome, "cut more, since it grows")
+		require.True(t, strings.HasSuffix(text(r), "end"))
+		require.Contains(t, text(r), spilledHere)
+
+		r, err = s.Call(w.ctx, "mutations", nil)
+		require.NoError(t, err)
+		require.Equal(t, protocol.OutcomeFailed, r.Outcome)
+		require.Equal(t, "payload_too_large", r.Error.Reason)
+		require.Contains(t, text(r), "the whole text is in ")
+		require.Equal(t, 1, stored.times(r.ToolCallID))
+		_, err = s.Call(w.ctx, "hello", nil)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Zero(t, w.Status().ResultsLost)

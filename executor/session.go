@@ -182,7 +182,7 @@ func (s *session) startHooks() (err error) {
 	ctx := s.ctx
 	if s.assign.DeadlineMS > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(s.assign.DeadlineMS)*time.Millisecond)
+		ctx, cancel = context.WithTimeout(ctx, protocol.Millis(s.assign.DeadlineMS))
 		defer cancel()
 	}
 	if ctx.Err() != nil {

@@ -37,7 +37,7 @@ func (e *Executor) drainRequest(ctx context.Context, p protocol.DrainParams) (pr
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return protocol.DrainResult{Accepted: true, ActiveSessions: e.activeSessions()}, func() {
-		e.beginDrain(p.Reason, time.Duration(p.DeadlineMS)*time.Millisecond)
+		e.beginDrain(p.Reason, protocol.Millis(p.DeadlineMS))
 	}, nil
 }
 

@@ -168,7 +168,7 @@ func dialError(ctx context.Context, resp *http.Response, err error) error {
 
 func retryAfter(v string) time.Duration {
 	if s, err := strconv.Atoi(v); err == nil && s > 0 {
-		return time.Duration(s) * time.Second
+		return protocol.Millis(int64(min(s, 1<<30)) * 1000)
 	}
 	if at, err := http.ParseTime(v); err == nil {
 		return max(0, time.Until(at))

@@ -34,12 +34,22 @@ const (
 // acknowledged (spec section 6).
 const keepResults = protocol.DefaultStoredResultsPerScope
 
+// keepIDs is how many calls of one session are remembered beyond that, so that none of
+// them runs again.
+const keepIDs = 16 << 10
+
+// maxOwed is how many bytes of results may wait for a brain that does not take them.
+// Beyond it no further call is accepted; what runs is still recorded.
+const maxOwed = 8 << 20
+
 // Box is used concurrently; Next by one goroutine at a time.
 type Box struct {
 	mu      sync.Mutex
 	calls   map[key]*entry
 	owed    []*entry            // oldest first
 	done    map[string][]*entry // by session, oldest first: results that were acknowledged
+	ids     map[string][]*entry // by session, oldest first: calls whose result is no longer kept
+	bytes   int                 // of the results owed, about
 	changed chan struct{}       // closed and replaced when owed changes
 	closed  bool
 }
@@ -52,12 +62,13 @@ type entry struct {
 	result *protocol.ToolResultParams
 	owed   bool
 	kept   bool // in done
+	gone   bool // in ids
 }
 
 // Open opens the box in dir. An empty dir is a box that ends with the process.
 func Open(dir string) (*Box, error) {
 	_ = dir
-	return &Box{calls: map[key]*entry{}, done: map[string][]*entry{}, changed: make(chan struct{})}, nil
+	return &Box{calls: map[key]*entry{}, done: map[string][]*entry{}, ids: map[string][]*entry{}, changed: make(chan struct{})}, nil
 }
 
 // Close ends the box: Next and Settled return.
@@ -92,11 +103,25 @@ func (b *Box) lookup(p protocol.ToolCallParams, d [sha256.Size]byte) (State, err
 		return Running, nil
 	}
 	if !e.owed {
-		e.owed = true
-		b.owed = append(b.owed, e)
-		b.wake()
+		b.owe(e)
 	}
 	return Done, nil
+}
+
+func (b *Box) owe(e *entry) {
+	e.owed = true
+	b.owed = append(b.owed, e)
+	b.bytes += size(e.result)
+	b.wake()
+}
+
+// size is about what a result takes in memory.
+func size(r *protocol.ToolResultParams) int {
+	n := 200 + len(r.Structured)
+	for _, c := range r.Content {
+		n += len(c.Text) + len(c.Data)
+	}
+	return n
 }
 
 // Accept records that a call will be run, before it returns. Only for Fresh is the
@@ -108,6 +133,10 @@ func (b *Box) Accept(p protocol.ToolCallParams) (State, error) {
 	defer b.mu.Unlock()
 	if s, err := b.lookup(p, d); s != Fresh || err != nil {
 		return s, err
+	}
+	if b.bytes > maxOwed {
+		return Fresh, protocol.Errorf(protocol.CodeResourceUnavailable,
+			"%d results, of more than %d MiB, wait to be acknowledged; no call is accepted until the brain takes them", len(b.owed), maxOwed>>20)
 	}
 	k := key{p.SessionID, p.ToolCallID}
 	b.calls[k] = &entry{key: k, digest: d}
@@ -127,14 +156,13 @@ func (b *Box) Put(r protocol.ToolResultParams) error {
 		b.calls[k] = e
 	case e.result != nil:
 		if e.owed {
+			b.bytes += size(&r) - size(e.result)
 			e.result = &r
 		}
 		return nil
 	}
 	e.result = &r
-	e.owed = true
-	b.owed = append(b.owed, e)
-	b.wake()
+	b.owe(e)
 	return nil
 }
 
@@ -171,13 +199,14 @@ func (b *Box) Ack(sessionID, toolCallID string) error {
 		return nil
 	}
 	e.owed = false
+	b.bytes -= size(e.result)
 	for i := range b.owed {
 		if b.owed[i] == e {
 			b.owed = append(b.owed[:i], b.owed[i+1:]...)
 			break
 		}
 	}
-	if e.kept {
+	if e.kept || e.gone {
 		b.wake()
 		return nil
 	}
@@ -232,19 +261,43 @@ func (b *Box) until(ctx context.Context, done func() bool) error {
 func (b *Box) Forget(sessionID string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, e := range b.done[sessionID] {
-		b.drop(e)
+	for _, list := range [][]*entry{b.done[sessionID], b.ids[sessionID]} {
+		for _, e := range list {
+			e.kept, e.gone = false, false
+			if !e.owed {
+				delete(b.calls, e.key)
+			}
+		}
 	}
 	delete(b.done, sessionID)
+	delete(b.ids, sessionID)
 }
 
-// drop forgets a result, or, when it is owed again, lets its next Ack keep it anew.
+// drop forgets a result but not its call, or, when it is owed again, lets its next Ack
+// keep it anew.
 func (b *Box) drop(e *entry) {
 	e.kept = false
-	if !e.owed {
-		delete(b.calls, e.key)
+	if e.owed {
+		return
 	}
+	e.gone = true
+	e.result = &protocol.ToolResultParams{
+		SessionID: e.session, ToolCallID: e.call, Outcome: protocol.OutcomeFailed, IsError: true,
+		Content: []protocol.Content{{Type: protocol.ContentText, Text: forgotten}},
+		Error:   &protocol.ToolError{Code: protocol.CodeConflict, Reason: protocol.ReasonOutcomeUnknown, Message: forgotten},
+	}
+	ids := append(b.ids[e.session], e)
+	if len(ids) > keepIDs {
+		ids[0].gone = false
+		if !ids[0].owed {
+			delete(b.calls, ids[0].key)
+		}
+		ids = ids[1:]
+	}
+	b.ids[e.session] = ids
 }
+
+const forgotten = "this call has run before; its result was acknowledged and is no longer kept, and it is not run again"
 
 // Owed counts the results that were not acknowledged.
 func (b *Box) Owed() int {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -167,7 +168,8 @@ func do(t require.TestingT, b *Box, session, id string) {
 }
 
 // The last 256 results of each session are kept; one that is owed again is not
-// forgotten before it is acknowledged.
+// forgotten before it is acknowledged. A call whose result is forgotten is not run
+// again.
 func TestEviction(t *testing.T) {
 	b := open(t)
 	do(t, b, "other", "0")
@@ -181,16 +183,55 @@ func TestEviction(t *testing.T) {
 	do(t, b, "s", "257") // 1 goes
 	require.Equal(t, "s/0/", next(t, b))
 	require.NoError(t, b.Ack("s", "0")) // kept anew: 2 goes
-	for id, want := range map[string]State{"0": Done, "1": Fresh, "2": Fresh, "3": Done, "257": Done} {
+	for id, forgotten := range map[string]bool{"0": false, "1": true, "2": true, "3": false, "257": false} {
 		state, err := b.Lookup(call("s", id, ""))
 		require.NoError(t, err)
-		require.Equal(t, want, state, id)
+		require.Equal(t, Done, state, id)
+		r, err := b.Next(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, id, r.ToolCallID)
+		require.Equal(t, forgotten, r.Error != nil && r.Error.Reason == protocol.ReasonOutcomeUnknown, id)
+		require.NoError(t, b.Ack("s", id))
 	}
+	_, err = b.Lookup(call("s", "1", `{"other":1}`))
+	require.ErrorIs(t, err, protocol.ErrConflict)
 	state, err = b.Lookup(call("other", "0", ""))
 	require.NoError(t, err)
 	require.Equal(t, Done, state)
 	require.Len(t, b.done["s"], keepResults)
-	require.Len(t, b.calls, keepResults+1)
+	require.Len(t, b.calls, keepResults+3)
+	for i := range keepIDs + 100 {
+		do(t, b, "s", fmt.Sprint("more", i))
+	}
+	require.Len(t, b.calls, keepResults+keepIDs+1, "memory is bounded")
+	b.Forget("s")
+	require.Len(t, b.calls, 1)
+	require.Zero(t, len(b.owed)-1)
+}
+
+// A brain that takes no results gets no more calls run, and everything goes on when it
+// takes them.
+func TestOwedIsBounded(t *testing.T) {
+	b := open(t)
+	n := 0
+	for ; ; n++ {
+		_, err := b.Accept(call("s", fmt.Sprint(n), ""))
+		if err != nil {
+			require.ErrorIs(t, err, protocol.ErrResourceUnavailable)
+			break
+		}
+		require.NoError(t, b.Put(result("s", fmt.Sprint(n), strings.Repeat("x", 1<<20))))
+		require.Less(t, n, 20)
+	}
+	state, err := b.Accept(call("s", "0", ""))
+	require.NoError(t, err, "a repeat is no further call")
+	require.Equal(t, Done, state)
+	for i := range n {
+		require.NoError(t, b.Ack("s", fmt.Sprint(i)))
+	}
+	_, err = b.Accept(call("s", "new", ""))
+	require.NoError(t, err)
+	require.Zero(t, b.bytes)
 }
 
 // Forget leaves nothing but what is owed.
