@@ -64,6 +64,9 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	for _, text := range warnings {
 		log.Warn(text)
 	}
+	if err := cli.KeepPrivate(); err != nil {
+		log.Warn("commands of the same user can read this process's environment and memory", zap.Error(err))
+	}
 	p, err := prepare(s, hide)
 	for _, text := range p.warnings {
 		log.Warn(text)
