@@ -45,6 +45,7 @@ func (e *Executor) accept(p protocol.ToolCallParams) error {
 	// A repeat is asked of the outbox, not of the session: its result may be owed
 	// after the session's end.
 	if state, err := e.box.Lookup(p); err != nil || state != outbox.Fresh {
+		e.deliverNow() // it may be owed again
 		return err
 	}
 	s, err := e.lookup(p.SessionID)
@@ -201,6 +202,7 @@ func (c *call) finish(ctx context.Context, out protocol.ToolOutput, err error) {
 		if err := c.s.e.box.Put(r); err != nil {
 			c.s.log.Error("result was not recorded", zap.String("call", c.params.ToolCallID), zap.Error(err))
 		}
+		c.s.e.deliverNow()
 		if ce := c.s.log.Check(zap.DebugLevel, "call ended"); ce != nil {
 			ce.Write(zap.String("tool", c.params.Tool), zap.String("call", c.params.ToolCallID),
 				zap.String("outcome", r.Outcome), zap.Int64("duration_ms", r.DurationMS))

@@ -27,10 +27,12 @@ type connection struct {
 	beats    int           // heartbeats that were answered
 	replay   int           // results that were owed when it was made
 	replayed chan struct{} // closed when those are acknowledged
+	delivery delivery
 }
 
 func (e *Executor) newConnection(frames rpc.Frames) *connection {
 	c := &connection{e: e, log: e.log, replayed: make(chan struct{})}
+	c.delivery = delivery{c: c, retry: newResultRetry(), failed: make(chan error, 1)}
 	c.rpc = rpc.NewConn(frames, e.mux, &rpc.Options{
 		Dialect:         rpc.DialectOf(e.opts.Dialects, frames.Subprotocol()),
 		OnProtocolError: c.malformed,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -15,57 +16,186 @@ import (
 	"github.com/agent-executor/executor/protocol/rpc"
 )
 
-// deliver sends what is owed, oldest first, one at a time, until ctx is done. A
+// delivery sends what is owed over one connection, oldest first, one at a time. A
 // result leaves the outbox only when the brain has accepted it, or has refused it for
-// good. An error ends the connection; the next one goes on.
+// good. While all goes well it needs no goroutine: whoever records a result sends it,
+// unless one is under way, and its acknowledgement sends the next.
+type delivery struct {
+	c      *connection
+	retry  *backoff.ExponentialBackOff
+	failed chan error     // what ends the connection
+	work   sync.WaitGroup // trouble
+
+	mu       sync.Mutex
+	ctx      context.Context // of the connection's loops; nil before start and after stop
+	underWay *protocol.ToolResultParams
+	late     *time.Timer // no answer by then: the connection is dead
+	acked    int
+}
+
+// deliver starts the delivery and waits until ctx is done or it has failed. An error
+// ends the connection; the next one goes on.
 func (c *connection) deliver(ctx context.Context) error {
-	box := c.e.box
-	retry := newResultRetry()
-	for acked := 0; ; {
-		r, err := box.Next(ctx)
-		if err != nil {
-			return nil // the connection or the executor ends
+	d := &c.delivery
+	d.mu.Lock()
+	d.ctx = ctx
+	d.mu.Unlock()
+	d.next()
+	defer d.stop()
+	select {
+	case err := <-d.failed:
+		return fmt.Errorf("deliver result: %w", err)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// deliverNow sends a result that was just recorded, if there is a connection.
+func (e *Executor) deliverNow() {
+	e.mu.Lock()
+	c := e.conn
+	e.mu.Unlock()
+	if c != nil {
+		c.delivery.next()
+	}
+}
+
+// next sends the oldest result, unless one is under way.
+func (d *delivery) next() {
+	d.mu.Lock()
+	if d.ctx == nil || d.underWay != nil || d.c.rpc.Err() != nil {
+		d.mu.Unlock()
+		return
+	}
+	r, ok := d.c.e.box.Peek()
+	if !ok {
+		d.mu.Unlock()
+		return
+	}
+	d.underWay = &r
+	timeout := d.c.e.opts.RequestTimeout
+	d.late = time.AfterFunc(timeout, func() {
+		d.fail(fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded))
+	})
+	d.mu.Unlock()
+	err := rpc.Send(d.c.rpc, protocol.ToolResult, r, func(a protocol.AcceptedResult, err error) {
+		if err == nil && !a.Accepted {
+			err = errNotAccepted(protocol.ToolResult.Name)
 		}
-		if c.rpc.Err() != nil {
-			return nil // so that no result is judged by a close it had no part in
+		d.answered(r, err)
+	})
+	if err != nil {
+		d.answered(r, err)
+	}
+}
+
+// answered goes on after an acknowledgement, and hands anything else to a goroutine of
+// its own: it is called on the connection's read loop.
+func (d *delivery) answered(r protocol.ToolResultParams, err error) {
+	d.mu.Lock()
+	d.late.Stop()
+	if err != nil {
+		if d.ctx != nil && !errors.Is(err, rpc.ErrClosed) { // stop sees to the rest
+			ctx := d.ctx
+			d.work.Go(func() { d.trouble(ctx, r, err) })
 		}
-		err = c.send(ctx, r)
-		var refused *protocol.Error
-		switch {
-		case err == nil:
-			retry.Reset()
-			err = box.Ack(r.SessionID, r.ToolCallID)
-		case errors.Is(err, protocol.ErrPayloadTooLarge), closedTooBig(c.rpc.Err()):
-			if !isTooLarge(r) {
-				err = box.Put(c.e.tooLarge(r))
-				if err == nil && c.rpc.Err() == nil {
-					continue
-				}
-				return err
-			}
-			// Not even the notice is taken: it has to make room for the others.
-			c.e.resultLost(r, protocol.Errorf(protocol.CodePayloadTooLarge, "the brain does not even take the notice that the result was too large"))
-			err = box.Ack(r.SessionID, r.ToolCallID)
-		case ctx.Err() != nil:
-			return nil
-		case errors.As(err, &refused) && refused.Data.Retryable:
-			c.log.Debug("result refused for now", zap.String("session", r.SessionID), zap.String("call", r.ToolCallID), zap.Error(err))
-			select {
-			case <-time.After(retry.NextBackOff()):
-			case <-ctx.Done():
-				return nil
-			}
-			continue
-		case errors.As(err, &refused):
-			c.e.resultLost(r, refused)
-			err = box.Ack(r.SessionID, r.ToolCallID)
+		d.mu.Unlock()
+		return
+	}
+	d.mu.Unlock()
+	d.retry.Reset()
+	d.settled(d.c.e.box.Ack(r.SessionID, r.ToolCallID))
+}
+
+// settled counts a result that has left the outbox and sends the next.
+func (d *delivery) settled(err error) {
+	if err != nil {
+		d.fail(err)
+		return
+	}
+	d.mu.Lock()
+	d.acked++
+	if d.acked == d.c.replay {
+		close(d.c.replayed)
+	}
+	d.underWay = nil
+	d.mu.Unlock()
+	d.next()
+}
+
+// again sends the oldest result once more, which may be another one by now.
+func (d *delivery) again() {
+	d.mu.Lock()
+	d.underWay = nil
+	d.mu.Unlock()
+	d.next()
+}
+
+// trouble is what is done about a result that was not accepted.
+func (d *delivery) trouble(ctx context.Context, r protocol.ToolResultParams, err error) {
+	c := d.c
+	if errors.Is(err, rpc.ErrNoRoom) { // the brain reads slowly: wait for it, here
+		if err = c.send(ctx, r); err == nil {
+			d.settled(c.e.box.Ack(r.SessionID, r.ToolCallID))
+			return
 		}
-		if err != nil {
-			return fmt.Errorf("deliver result: %w", err)
+	}
+	var refused *protocol.Error
+	switch {
+	case errors.Is(err, protocol.ErrPayloadTooLarge):
+		if d.replace(r) {
+			d.again()
+			return
 		}
-		if acked++; acked == c.replay {
-			close(c.replayed)
+		d.settled(c.e.box.Ack(r.SessionID, r.ToolCallID))
+	case ctx.Err() != nil:
+	case errors.As(err, &refused) && refused.Data.Retryable:
+		c.log.Debug("result refused for now", zap.String("session", r.SessionID), zap.String("call", r.ToolCallID), zap.Error(err))
+		select {
+		case <-time.After(d.retry.NextBackOff()):
+			d.again()
+		case <-ctx.Done():
 		}
+	case errors.As(err, &refused):
+		c.e.resultLost(r, refused)
+		d.settled(c.e.box.Ack(r.SessionID, r.ToolCallID))
+	default:
+		d.fail(err)
+	}
+}
+
+// replace puts a notice in the place of a result that the brain does not take; false
+// when it is such a notice already, which has to make room for the others.
+func (d *delivery) replace(r protocol.ToolResultParams) bool {
+	if isTooLarge(r) {
+		d.c.e.resultLost(r, protocol.Errorf(protocol.CodePayloadTooLarge, "the brain does not even take the notice that the result was too large"))
+		return false
+	}
+	if err := d.c.e.box.Put(d.c.e.tooLarge(r)); err != nil {
+		d.fail(err)
+	}
+	return true
+}
+
+func (d *delivery) fail(err error) {
+	select {
+	case d.failed <- err:
+	default:
+	}
+}
+
+// stop ends the delivery. A result that the brain has closed the connection over is
+// replaced, so that the next connection does not end the same way.
+func (d *delivery) stop() {
+	d.mu.Lock()
+	d.ctx = nil
+	if d.late != nil {
+		d.late.Stop()
+	}
+	d.mu.Unlock()
+	d.work.Wait()
+	if r := d.underWay; r != nil && closedTooBig(d.c.rpc.Err()) && !d.replace(*r) {
+		_ = d.c.e.box.Ack(r.SessionID, r.ToolCallID)
 	}
 }
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/agent-executor/executor/protocol"
@@ -12,7 +13,8 @@ import (
 // pendingCall waits for one answer. It is reused; reply has room for one.
 type pendingCall struct {
 	reply chan reply
-	first func(message) // runs on the read loop, before the next frame is looked at
+	first func(message)              // runs on the read loop, before the next frame is looked at
+	then  func(m message, lost bool) // takes the answer in place of reply, likewise
 }
 
 type reply struct {
@@ -43,6 +45,59 @@ func CallInOrder[P, R any](ctx context.Context, c *Conn, m protocol.Method[P, R]
 		}
 	})
 	return result, err
+}
+
+// ErrNoRoom is returned by Send when too much waits for the peer already.
+var ErrNoRoom = errors.New("too much waits to be sent")
+
+// Send is Call without waiting, neither for the answer nor for a peer that reads
+// slowly. When it returns nil, then is called once: with the result or the peer's
+// error, on the read loop before the next message is looked at; or, when the connection
+// ends first, with an error that wraps ErrClosed. then has to be quick and must not wait
+// for the connection; it may Send.
+func Send[P, R any](c *Conn, m protocol.Method[P, R], params P, then func(R, error)) error {
+	n := c.lastID.Add(1)
+	id := newID(n)
+	f := getBuffer()
+	if err := writeRequest(&f, &id, c.opts.Dialect.outbound(m.Name), &params, c.binary.Load()); err != nil {
+		f.free()
+		return fmt.Errorf("%s: %w", m.Name, err)
+	}
+	if err := c.checkSize(&f); err != nil {
+		return fmt.Errorf("%s: %w", m.Name, err)
+	}
+	answered := func(a message, lost bool) {
+		var r R
+		switch {
+		case lost:
+			then(r, fmt.Errorf("%s: %w", m.Name, c.closedError()))
+		case a.err != nil:
+			then(r, decodeError(a.err))
+		default:
+			err := decodeResult(a, &r)
+			then(r, err)
+		}
+	}
+	c.mu.Lock()
+	if c.pending == nil || c.err != nil {
+		c.mu.Unlock()
+		f.free()
+		return fmt.Errorf("%s: %w", m.Name, c.closedError())
+	}
+	c.pending[n] = &pendingCall{then: answered}
+	c.mu.Unlock()
+	err := c.w.send(nil, f, m.Stream, false)
+	if err == nil {
+		return nil
+	}
+	c.mu.Lock()
+	_, waiting := c.pending[n]
+	delete(c.pending, n)
+	c.mu.Unlock()
+	if !waiting { // the connection has ended, and then was told
+		return nil
+	}
+	return fmt.Errorf("%s: %w", m.Name, err)
 }
 
 // Notify sends a notification. It returns when the message is on its way, which

@@ -248,7 +248,11 @@ func (c *Conn) release() {
 	c.pending = nil
 	c.mu.Unlock()
 	for _, p := range calls {
-		p.reply <- reply{lost: true}
+		if p.then != nil {
+			p.then(message{}, true)
+		} else {
+			p.reply <- reply{lost: true}
+		}
 	}
 }
 

@@ -256,6 +256,11 @@ func (c *Conn) deliver(m message, f buffer) {
 		f.free()
 		return
 	}
+	if p.then != nil {
+		p.then(m, false)
+		f.free()
+		return
+	}
 	if p.first != nil {
 		p.first(m)
 	}

@@ -75,12 +75,18 @@ func (w *writer) init(c *Conn) {
 	w.batch, _ = c.frames.(batchWriter)
 }
 
-// send queues a frame, which it owns from then on. stream says that the frame must
+// send queues a frame, which it owns from then on. It waits while too much is queued,
+// until ctx is done; a nil ctx does not wait. stream says that the frame must
 // not overtake another of its kind; gather says that other senders are about to
 // come, so that one write may serve them all.
 func (w *writer) send(ctx context.Context, f buffer, stream, gather bool) error {
 	w.mu.Lock()
 	for w.queued > maxQueued && w.err == nil {
+		if ctx == nil {
+			w.mu.Unlock()
+			f.free()
+			return ErrNoRoom
+		}
 		if w.room == nil {
 			w.room = make(chan struct{})
 		}

@@ -50,7 +50,7 @@ type Box struct {
 	done    map[string][]*entry // by session, oldest first: results that were acknowledged
 	ids     map[string][]*entry // by session, oldest first: calls whose result is no longer kept
 	bytes   int                 // of the results owed, about
-	changed chan struct{}       // closed and replaced when owed changes
+	changed chan struct{}       // closed when owed changes; nil while nobody waits
 	closed  bool
 }
 
@@ -68,7 +68,7 @@ type entry struct {
 // Open opens the box in dir. An empty dir is a box that ends with the process.
 func Open(dir string) (*Box, error) {
 	_ = dir
-	return &Box{calls: map[key]*entry{}, done: map[string][]*entry{}, ids: map[string][]*entry{}, changed: make(chan struct{})}, nil
+	return &Box{calls: map[key]*entry{}, done: map[string][]*entry{}, ids: map[string][]*entry{}}, nil
 }
 
 // Close ends the box: Next and Settled return.
@@ -166,6 +166,17 @@ func (b *Box) Put(r protocol.ToolResultParams) error {
 	return nil
 }
 
+// Peek returns the oldest result that is owed, again and again until Ack; false when
+// there is none.
+func (b *Box) Peek() (protocol.ToolResultParams, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || len(b.owed) == 0 {
+		return protocol.ToolResultParams{}, false
+	}
+	return *b.owed[0].result, true
+}
+
 // Next waits for a result that is owed and returns the oldest, again and again until
 // Ack. The error is the context's, or context.Canceled after Close.
 func (b *Box) Next(ctx context.Context) (protocol.ToolResultParams, error) {
@@ -180,7 +191,7 @@ func (b *Box) Next(ctx context.Context) (protocol.ToolResultParams, error) {
 			b.mu.Unlock()
 			return r, nil
 		}
-		changed := b.changed
+		changed := b.change()
 		b.mu.Unlock()
 		select {
 		case <-changed:
@@ -241,7 +252,7 @@ func (b *Box) Drained(ctx context.Context) error {
 func (b *Box) until(ctx context.Context, done func() bool) error {
 	for {
 		b.mu.Lock()
-		ok, changed, closed := done(), b.changed, b.closed
+		ok, changed, closed := done(), b.change(), b.closed
 		b.mu.Unlock()
 		switch {
 		case ok:
@@ -306,9 +317,19 @@ func (b *Box) Owed() int {
 	return len(b.owed)
 }
 
+// change is closed at the next change.
+func (b *Box) change() <-chan struct{} {
+	if b.changed == nil {
+		b.changed = make(chan struct{})
+	}
+	return b.changed
+}
+
 func (b *Box) wake() {
-	close(b.changed)
-	b.changed = make(chan struct{})
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
 }
 
 // digest identifies what a call is: a repeat may be spaced differently and have
