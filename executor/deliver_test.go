@@ -108,6 +108,7 @@ func TestResultRefusedForNow(t *testing.T) {
 		synctest.Wait()
 		s.assign(1)
 		require.NoError(t, s.call("c1", "hello"))
+		synctest.Wait() // results are owed in the order in which calls end
 		require.NoError(t, s.call("c2", "hello"))
 		sleep(10 * time.Minute)
 		var gaps []float64

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/rpc"
 )
 
 // owedGrace is how long the result of a call is waited for whose session is gone
@@ -42,7 +43,11 @@ func (s *Session) Call(ctx context.Context, tool string, input any) (protocol.To
 	if err != nil {
 		return protocol.ToolResultParams{}, fmt.Errorf("input of %s: %w", tool, err)
 	}
-	c, err := s.Start(ctx, protocol.ToolCallParams{Tool: tool, Input: raw})
+	p := protocol.ToolCallParams{SessionID: s.ID(), ToolCallID: uuid.NewString(), Tool: tool, Input: raw}
+	if r, err, done := s.quickCall(ctx, p); done {
+		return r, err
+	}
+	c, err := s.Start(ctx, p)
 	if err != nil {
 		return protocol.ToolResultParams{}, err
 	}
@@ -55,6 +60,45 @@ func (s *Session) Call(ctx context.Context, tool string, input any) (protocol.To
 	}
 	s.x.b.behind(func(ctx context.Context) { _, _ = c.Cancel(ctx, "given up") })
 	return r, err
+}
+
+// quickCall is the way of most calls: it is sent once, and the caller is woken once, by
+// the result. Anything else is left to Start, under the same id: then done is false.
+func (s *Session) quickCall(ctx context.Context, p protocol.ToolCallParams) (r protocol.ToolResultParams, err error, done bool) {
+	conn := s.x.connected()
+	if conn == nil || !s.active.Load() {
+		return r, nil, false
+	}
+	c, err := s.call(p)
+	if err != nil {
+		return r, err, true
+	}
+	late := time.AfterFunc(protocol.DefaultRequestTimeout, conn.late)
+	other := make(chan struct{}) // closed when it was not accepted
+	err = rpc.Send(conn.rpc, protocol.ToolCall, p, func(a protocol.AcceptedResult, err error) {
+		late.Stop()
+		if err != nil || !a.Accepted {
+			close(other)
+		}
+	})
+	if err != nil {
+		late.Stop()
+		return r, nil, false
+	}
+	select {
+	case <-c.done:
+		return c.result, c.err, true
+	case <-other:
+		return r, nil, false
+	case <-s.x.b.ctx.Done():
+		return r, nil, false
+	case <-ctx.Done():
+	}
+	if !s.give(c, nil) { // it has ended just now
+		return c.result, c.err, true
+	}
+	s.x.b.behind(func(ctx context.Context) { c.cancelUnanswered(ctx, conn) })
+	return r, ctx.Err(), true
 }
 
 func inputJSON(input any) (json.RawMessage, error) {

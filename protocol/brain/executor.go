@@ -226,6 +226,16 @@ func (x *Executor) pause(ctx context.Context, d time.Duration, settled <-chan st
 	}
 }
 
+// connected is the connection there is just now; nil when there is none.
+func (x *Executor) connected() *connection {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if c := x.conn; c != nil && c.alive() {
+		return c
+	}
+	return nil
+}
+
 // current is the connection to be used now; it waits while there is none.
 func (x *Executor) current(ctx context.Context, settled <-chan struct{}) (*connection, error) {
 	for {

@@ -86,7 +86,7 @@ func Send[P, R any](c *Conn, m protocol.Method[P, R], params P, then func(R, err
 	}
 	c.pending[n] = &pendingCall{then: answered}
 	c.mu.Unlock()
-	err := c.w.send(nil, f, m.Stream, false)
+	err := c.w.send(dontWait, f, m.Stream, false)
 	if err == nil {
 		return nil
 	}

@@ -428,3 +428,45 @@ func FuzzConn(f *testing.F) {
 		}
 	})
 }
+
+// Send does not wait: not for the answer, not for a peer that does not read; then is
+// called once, also when the connection ends.
+func TestSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, srv := pair(t, echoMux(0), nil)
+		got := make(chan error, 2000)
+		require.NoError(t, rpc.Send(c, echo, echoParams{N: 7}, func(r echoResult, err error) {
+			require.Equal(t, 7, r.N)
+			got <- err
+		}))
+		require.NoError(t, <-got)
+		require.NoError(t, rpc.Send(c, protocol.Method[echoParams, echoResult]{Spec: protocol.Spec{Name: "no.such"}}, echoParams{}, func(_ echoResult, err error) { got <- err }))
+		require.ErrorIs(t, <-got, protocol.ErrMethodNotFound)
+		require.ErrorIs(t, rpc.Send(c, echo, echoParams{Text: strings.Repeat("x", 2<<20)}, nil), protocol.ErrPayloadTooLarge)
+		require.NoError(t, rpc.Send(c, block, echoParams{}, func(_ echoResult, err error) { got <- err }))
+		srv.Shutdown(protocol.CloseGoingAway, "")
+		require.ErrorIs(t, <-got, rpc.ErrClosed)
+		require.ErrorIs(t, rpc.Send(c, echo, echoParams{}, nil), rpc.ErrClosed)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := rpc.Pipe() // nobody reads the other end
+		c := rpc.NewConn(a, rpc.NewMux(0), nil)
+		c.Start()
+		lost, sent := 0, 0
+		for {
+			err := rpc.Send(c, echo, echoParams{Text: strings.Repeat("x", 100_000)}, func(_ echoResult, err error) {
+				require.ErrorIs(t, err, rpc.ErrClosed)
+				lost++
+			})
+			if err != nil {
+				require.ErrorIs(t, err, rpc.ErrNoRoom)
+				break
+			}
+			sent++
+			synctest.Wait()
+		}
+		require.Less(t, sent, 100)
+		require.NoError(t, c.Close())
+		require.Equal(t, sent, lost)
+	})
+}

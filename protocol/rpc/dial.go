@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,8 +154,11 @@ func dialCancellable(ctx context.Context, d *websocket.Dialer, rawURL string, he
 }
 
 func dialError(ctx context.Context, resp *http.Response, err error) error {
-	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+	switch {
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		err = fmt.Errorf("%w (%w)", ctx.Err(), err)
+	case errors.Is(err, os.ErrDeadlineExceeded): // gorilla set the context's deadline on the socket, which was quicker
+		err = fmt.Errorf("%w (%w)", context.DeadlineExceeded, err)
 	}
 	if resp == nil || !errors.Is(err, websocket.ErrBadHandshake) {
 		return err

@@ -19,6 +19,13 @@ const (
 	maxDirect = 4
 )
 
+// dontWait is a context that is done.
+var dontWait = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
 // batchWriter is what a transport offers that can put frames together and try to
 // write without waiting. The three are called by one goroutine at a time.
 type batchWriter interface {
@@ -76,17 +83,12 @@ func (w *writer) init(c *Conn) {
 }
 
 // send queues a frame, which it owns from then on. It waits while too much is queued,
-// until ctx is done; a nil ctx does not wait. stream says that the frame must
+// until ctx is done; with dontWait it does not. stream says that the frame must
 // not overtake another of its kind; gather says that other senders are about to
 // come, so that one write may serve them all.
 func (w *writer) send(ctx context.Context, f buffer, stream, gather bool) error {
 	w.mu.Lock()
 	for w.queued > maxQueued && w.err == nil {
-		if ctx == nil {
-			w.mu.Unlock()
-			f.free()
-			return ErrNoRoom
-		}
 		if w.room == nil {
 			w.room = make(chan struct{})
 		}
@@ -96,6 +98,9 @@ func (w *writer) send(ctx context.Context, f buffer, stream, gather bool) error 
 		case <-room:
 		case <-ctx.Done():
 			f.free()
+			if ctx == dontWait {
+				return ErrNoRoom
+			}
 			if ctx == w.c.ctx {
 				return w.c.closedError()
 			}
