@@ -34,34 +34,37 @@ type call struct {
 }
 
 // toolCall answers tool.call at once (spec section 6): what can be refused is
-// refused, then the call is recorded, then it runs.
-func (e *Executor) toolCall(_ context.Context, p protocol.ToolCallParams) (protocol.AcceptedResult, error) {
-	err := e.accept(p)
-	return protocol.AcceptedResult{Accepted: err == nil}, err
+// refused, then the call is recorded, then answered, then it runs.
+func (e *Executor) toolCall(ctx context.Context, p protocol.ToolCallParams) (protocol.AcceptedResult, func(), error) {
+	if err := e.awaitGate(ctx); err != nil {
+		return protocol.AcceptedResult{}, nil, err
+	}
+	start, err := e.accept(p)
+	return protocol.AcceptedResult{Accepted: err == nil}, start, err
 }
 
-// accept records a call and starts it, unless it was recorded before.
-func (e *Executor) accept(p protocol.ToolCallParams) error {
+// accept records a call and returns what starts it; nil when it was recorded before.
+func (e *Executor) accept(p protocol.ToolCallParams) (start func(), err error) {
 	// A repeat is asked of the outbox, not of the session: its result may be owed
 	// after the session's end.
 	if state, err := e.box.Lookup(p); err != nil || state != outbox.Fresh {
 		e.deliverNow() // it may be owed again
-		return err
+		return nil, err
 	}
 	s, err := e.lookup(p.SessionID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !e.lease.valid() {
-		return errLeaseExpired()
+		return nil, errLeaseExpired()
 	}
 	tool, ok := e.registry.Tool(p.Tool)
 	if !ok {
-		return e.unknownTool(p.Tool)
+		return nil, e.unknownTool(p.Tool)
 	}
 	handler, err := tool.Prepare(p.Input)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if e.opts.Wrap != nil {
 		handler = e.opts.Wrap(handler)
@@ -72,15 +75,14 @@ func (e *Executor) accept(p protocol.ToolCallParams) error {
 	c := &call{s: s, params: p, started: time.Now(), done: make(chan struct{}),
 		caps: capabilities.NewCall(capabilities.CallConfig{Session: s.caps, ID: p.ToolCallID, Tool: tool, Input: p.Input})}
 	if err := e.begin(c); err != nil {
-		return err
+		return nil, err
 	}
 	state, err := e.box.Accept(p)
 	if err != nil || state != outbox.Fresh {
 		e.finished(c)
-		return err
+		return nil, err
 	}
-	go c.run(handler)
-	return nil
+	return func() { go c.run(handler) }, nil
 }
 
 // denied is what runs in place of a tool that nobody can be asked about.

@@ -17,7 +17,7 @@ func (e *Executor) newMux() *rpc.Mux {
 	x := rpc.NewMux(e.opts.MaxInFlight)
 	rpc.Handle(x, protocol.SessionAssign, gated(e, e.sessionAssign))
 	rpc.Handle(x, protocol.SessionStop, gated(e, e.sessionStop))
-	rpc.Handle(x, protocol.ToolCall, gated(e, e.toolCall))
+	rpc.HandleThen(x, protocol.ToolCall, e.toolCall)
 	rpc.Handle(x, protocol.ToolCancel, gated(e, e.toolCancel))
 	rpc.HandleThen(x, protocol.ExecutorDrain, e.drainRequest)
 	rpc.HandleNotification(x, protocol.ExecutorClose, func(_ context.Context, p protocol.CloseParams) {

@@ -108,7 +108,7 @@ func (s *script) mux(n int) *rpc.Mux {
 		c := rpc.FromContext(ctx)
 		return r, func() {
 			if s.behind != nil {
-				s.behind(n, c)
+				go s.behind(n, c) // which may close the connection
 			}
 		}, nil
 	})

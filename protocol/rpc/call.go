@@ -86,7 +86,7 @@ func Send[P, R any](c *Conn, m protocol.Method[P, R], params P, then func(R, err
 	}
 	c.pending[n] = &pendingCall{then: answered}
 	c.mu.Unlock()
-	err := c.w.send(dontWait, f, m.Stream, false)
+	err := c.w.send(dontWait, f, m.Stream, false, nil)
 	if err == nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (c *Conn) call(ctx context.Context, spec protocol.Spec, params, result any,
 	busy := len(c.pending) > 1
 	c.mu.Unlock()
 
-	if err := c.w.send(ctx, f, spec.Stream, busy); err != nil {
+	if err := c.w.send(ctx, f, spec.Stream, busy, nil); err != nil {
 		c.forget(n, p)
 		return fmt.Errorf("%s: %w", spec.Name, err)
 	}
@@ -177,7 +177,7 @@ func (c *Conn) NotifyRaw(ctx context.Context, spec protocol.Spec, params any) er
 	if err := c.checkSize(&f); err != nil {
 		return fmt.Errorf("%s: %w", spec.Name, err)
 	}
-	if err := c.w.send(ctx, f, spec.Stream, false); err != nil {
+	if err := c.w.send(ctx, f, spec.Stream, false, nil); err != nil {
 		return fmt.Errorf("%s: %w", spec.Name, err)
 	}
 	return nil

@@ -470,3 +470,30 @@ func TestSend(t *testing.T) {
 		require.Equal(t, sent, lost)
 	})
 }
+
+// What a handler has follow its answer comes behind it, and comes also when the answer
+// cannot be sent any more.
+func TestHandleThen(t *testing.T) {
+	after := protocol.Method[echoParams, echoResult]{Spec: protocol.Spec{Name: "test.after"}}
+	x := rpc.NewMux(0)
+	ran := make(chan bool, 1)
+	rpc.HandleThen(x, after, func(ctx context.Context, p echoParams) (echoResult, func(), error) {
+		return echoResult(p), func() {
+			_ = rpc.Send(rpc.FromContext(ctx), echo, p, func(echoResult, error) {})
+			ran <- true
+		}, nil
+	})
+	a, b := rpc.Pipe()
+	c := rpc.NewConn(b, x, nil)
+	c.Start()
+	t.Cleanup(func() { c.Close() })
+	for range 100 {
+		require.NoError(t, a.WriteFrame(t.Context(), []byte(`{"jsonrpc":"2.0","id":"q","method":"test.after","params":{"n":1}}`)))
+		for _, want := range []string{`"id":"q","result"`, `"method":"test.echo"`} {
+			f, err := a.ReadFrame(t.Context())
+			require.NoError(t, err)
+			require.Contains(t, string(f), want)
+		}
+		<-ran
+	}
+}

@@ -50,9 +50,9 @@ func Handle[P, R any](x *Mux, m protocol.Method[P, R], h func(context.Context, P
 	})
 }
 
-// HandleThen is Handle for an answer that changes what the messages behind it mean:
-// the function that h returns, if any, runs when the answer is on its way, so that
-// what it sends comes behind it.
+// HandleThen is Handle for an answer that something follows: the function that h
+// returns, if any, runs when the answer is queued, so that what it sends comes behind
+// it, in the same write if it comes soon. It must not wait for this connection.
 func HandleThen[P, R any](x *Mux, m protocol.Method[P, R], h func(context.Context, P) (R, func(), error)) {
 	handle(x, m, func(ctx context.Context, p P) (any, error) {
 		r, then, err := h(ctx, p)

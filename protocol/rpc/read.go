@@ -220,9 +220,8 @@ func (c *Conn) finish(j *job, result any, err error) {
 	// The slot is free before the answer is sent, so that a peer that keeps exactly
 	// its limit in flight is never refused.
 	c.inFlight.Add(-1)
-	_ = c.w.send(c.ctx, f, false, busy) // a lost connection is noticed elsewhere
-	if then != nil {
-		then()
+	if c.w.send(c.ctx, f, false, busy || then != nil, then) != nil && then != nil {
+		then() // the connection is lost, which is noticed elsewhere
 	}
 }
 
@@ -235,7 +234,7 @@ func (c *Conn) refuse(m message, f buffer, e *protocol.Error) {
 func (c *Conn) answer(id []byte, e *protocol.Error) {
 	f := getBuffer()
 	writeError(&f, id, e)
-	_ = c.w.send(c.ctx, f, false, false)
+	_ = c.w.send(c.ctx, f, false, false, nil)
 }
 
 // deliver passes an answer to the call that waits for it.

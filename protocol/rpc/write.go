@@ -85,8 +85,9 @@ func (w *writer) init(c *Conn) {
 // send queues a frame, which it owns from then on. It waits while too much is queued,
 // until ctx is done; with dontWait it does not. stream says that the frame must
 // not overtake another of its kind; gather says that other senders are about to
-// come, so that one write may serve them all.
-func (w *writer) send(ctx context.Context, f buffer, stream, gather bool) error {
+// come, so that one write may serve them all. queued, if any, is called when the frame
+// has its place in the queue and before it is written.
+func (w *writer) send(ctx context.Context, f buffer, stream, gather bool, queued func()) error {
 	w.mu.Lock()
 	for w.queued > maxQueued && w.err == nil {
 		if w.room == nil {
@@ -120,17 +121,18 @@ func (w *writer) send(ctx context.Context, f buffer, stream, gather bool) error 
 	} else {
 		w.bulk.push(f)
 	}
-	if w.busy {
-		w.mu.Unlock()
-		return nil
+	write := !w.busy && w.batch != nil
+	if !w.busy && w.batch == nil {
+		w.hand()
 	}
 	w.busy = true
-	if w.batch == nil {
-		w.hand()
-		w.mu.Unlock()
+	w.mu.Unlock()
+	if queued != nil {
+		queued()
+	}
+	if !write {
 		return nil
 	}
-	w.mu.Unlock()
 	if gather && small {
 		runtime.Gosched()
 	}
