@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/capabilitytest"
 	"github.com/agent-executor/executor/capabilities/standard"
 )
 
@@ -43,6 +44,15 @@ func TestEveryCapabilityIsListed(t *testing.T) {
 		if _, err := os.Stat(main); e.IsDir() && !notCapabilities[e.Name()] && err == nil {
 			assert.True(t, listed[e.Name()], "capabilities/%s has no line in All", e.Name())
 		}
+	}
+}
+
+// Every capability that comes with the executor keeps the contract of them all.
+func TestEveryCapabilityKeepsTheContract(t *testing.T) {
+	for i, name := range names(standard.All(standard.Config{})) {
+		t.Run(name, func(t *testing.T) {
+			capabilitytest.Run(t, func() capabilities.Capability { return standard.All(standard.Config{})[i] })
+		})
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 // loginTime is how long the login shell may take, in all.
 const loginTime = 3 * time.Second
 
+// loginGrace is for a profile that is cut short to remove its locks.
+const loginGrace = 300 * time.Millisecond
+
 // Login is the environment of the user's login shell, asked for once in the life of the executor and
 // shared from then on; the first caller waits, at most 3 seconds. It is nil when the shell gave no
 // answer: Environment then stands on the executor's own. The map is not to be changed.
@@ -88,7 +91,7 @@ func askShell(argv []string, home, mark string, limit time.Duration) map[string]
 		}
 	}
 	group := NewGroup()
-	defer group.Close(0) // also what the profile left running
+	defer group.Close(loginGrace) // also what the profile left running
 	dir := home
 	if info, err := os.Stat(home); err != nil || !info.IsDir() {
 		dir = "/"
