@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -74,7 +75,13 @@ func marshal(v any) (raw []byte, err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return json.Marshal(v)
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false) // it makes six bytes of each angle bracket
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(out.Bytes(), "\n"), nil
 }
 
 func firstError(err, other error) error {
