@@ -89,9 +89,12 @@ func (r *running) connect(name string) (ended <-chan error) {
 		}),
 	))
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- ex.Run(ctx) }()
-	r.t.Cleanup(cancel)
+	done, ran := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ran)
+		done <- ex.Run(ctx)
+	}()
+	r.t.Cleanup(func() { cancel(); <-ran })
 	return done
 }
 
