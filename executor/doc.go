@@ -26,6 +26,7 @@
 //
 // One noun or one loop has one file: connect.go (the loop that dials), connection.go
 // (one registered connection), heartbeat.go, deliver.go, announce.go (their loops),
-// lease.go, session.go, call.go, result.go, dispatch.go (who answers which method),
-// peer.go (the brain as capabilities see it), shutdown.go, errors.go.
+// lease.go, session.go with fences.go and status.go, call.go, result.go, dispatch.go
+// (who answers which method), peer.go (the brain as capabilities see it), shutdown.go,
+// errors.go.
 package executor

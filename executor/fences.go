@@ -1,0 +1,43 @@
+package executor
+
+import "slices"
+
+// fences remembers the fencing tokens of sessions, so that an old assignment that
+// comes late is not taken for a new one: of those held, and of the last that ended.
+type fences struct {
+	tokens map[string]int64
+	order  []string // those that have ended, oldest first
+}
+
+// keepFences is how many ended sessions are remembered, keepEnded of how many the
+// results too: those are large, and asked for again soon or never.
+const (
+	keepFences = 1000
+	keepEnded  = 64
+)
+
+func newFences() fences { return fences{tokens: map[string]int64{}} }
+
+func (f *fences) get(id string) (int64, bool) {
+	t, ok := f.tokens[id]
+	return t, ok
+}
+
+func (f *fences) held(id string, token int64) {
+	f.tokens[id] = token
+	f.order = slices.DeleteFunc(f.order, func(old string) bool { return old == id })
+}
+
+// ended records the end of a session and returns the one, if any, whose results are
+// forgotten for it.
+func (f *fences) ended(id string) (forgotten string) {
+	f.order = append(f.order, id)
+	if n := len(f.order) - keepEnded - 1; n >= 0 {
+		forgotten = f.order[n]
+	}
+	if len(f.order) > keepFences {
+		delete(f.tokens, f.order[0])
+		f.order = f.order[1:]
+	}
+	return forgotten
+}
