@@ -152,6 +152,10 @@ func request[P, R any](ctx context.Context, c *connection, m protocol.Method[P, 
 	return r, err
 }
 
+// maxWait keeps a time that a caller may choose from overflowing the timer it is added
+// to, which would end the connection at once.
+const maxWait = 365 * 24 * time.Hour
+
 // mayWait is how long an answer may be held back on purpose.
 func mayWait(params any) time.Duration {
 	var ms int64
@@ -163,7 +167,7 @@ func mayWait(params any) time.Duration {
 	case *protocol.SessionStopParams:
 		ms = p.DeadlineMS
 	}
-	return time.Duration(ms) * time.Millisecond
+	return min(protocol.Millis(ms), maxWait)
 }
 
 // attempt is a request that is repeated until it is answered. It is written to by

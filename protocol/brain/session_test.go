@@ -247,3 +247,10 @@ func TestStopOfUnknown(t *testing.T) {
 		})
 	}
 }
+
+// A deadline that no clock can hold is long, not over.
+func TestMayWaitDoesNotOverflow(t *testing.T) {
+	wait := mayWait(&protocol.SessionStopParams{DeadlineMS: 1<<63 - 1})
+	require.Positive(t, wait)
+	require.Positive(t, protocol.DefaultRequestTimeout+wait)
+}

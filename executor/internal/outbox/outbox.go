@@ -4,7 +4,7 @@
 //
 //	state, err := box.Accept(params)   // before the call runs
 //	err = box.Put(result)              // before the result is sent
-//	result, err := box.Next(ctx)       // the oldest one owed
+//	result, ok := box.Peek()           // the oldest one owed; Next waits for it
 //	err = box.Ack(session, call)       // the brain has stored it
 //
 // This Box lives in memory: it holds across connections, not across a restart.
