@@ -2,22 +2,34 @@
 // makes a call run at most once and its result arrive. Recorded before answered, on
 // both steps:
 //
-//	state, err := box.Accept(params)   // before the call runs
-//	err = box.Put(result)              // before the result is sent
-//	result, ok := box.Peek()           // the oldest one owed; Next waits for it
-//	err = box.Ack(session, call)       // the brain has stored it
+//	state, err := box.Accept(params, readOnly) // before the call runs
+//	err = box.Put(result)                      // before the result is sent
+//	result, ok := box.Peek()                   // the oldest one owed
+//	err = box.Ack(session, call)               // the brain has stored it
 //
-// This Box lives in memory: it holds across connections, not across a restart.
+// A Box in a directory survives a kill and a power loss. After one, a call that was
+// accepted and has no result is owed a failed one, outcome_unknown: it is never run
+// again. Nothing of a read-only call is waited for to be on the disk: after a kill it
+// is there, after a power loss it may run again, which harms nobody.
+//
+// While the disk is full the Box goes on in memory, within a limit, and says so with
+// Degraded; what is there only is written as soon as there is room.
+//
+//	outbox.go   Box: a call from its acceptance to its acknowledgement
+//	kept.go     results that answer repeats, and what is forgotten when
+//	wait.go     waiting until nothing is owed
+//	record.go   what is written of a call
+//	durable.go  writing it; the disk being full; reading results again
+//	restart.go  Open: what the last process has left
+//	compact.go  the log is kept small
 package outbox
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/json"
+	"fmt"
 	"sync"
+	"time"
 
+	"github.com/agent-executor/executor/executor/internal/outbox/journal"
 	"github.com/agent-executor/executor/protocol"
 )
 
@@ -30,56 +42,82 @@ const (
 	Done                 // its result is there; it is owed again when it was asked for
 )
 
-// keepResults is how many results of one session answer repeats after they were
-// acknowledged (spec section 6).
-const keepResults = protocol.DefaultStoredResultsPerScope
+// What waits for a brain that does not take it is bounded, in bytes: results in memory,
+// and results on the disk. Beyond, no further call is accepted; what runs is still
+// recorded.
+const (
+	maxInMemory = 8 << 20
+	maxOnDisk   = 256 << 20
+)
 
-// keepIDs is how many calls of one session are remembered beyond that, so that none of
-// them runs again.
-const keepIDs = 16 << 10
-
-// maxOwed is how many bytes of results may wait for a brain that does not take them.
-// Beyond it no further call is accepted; what runs is still recorded.
-const maxOwed = 8 << 20
-
-// Box is used concurrently; Next by one goroutine at a time.
+// Box is used concurrently.
 type Box struct {
-	mu      sync.Mutex
-	calls   map[key]*entry
-	owed    []*entry            // oldest first
-	done    map[string][]*entry // by session, oldest first: results that were acknowledged
-	ids     map[string][]*entry // by session, oldest first: calls whose result is no longer kept
-	bytes   int                 // of the results owed, about
-	changed chan struct{}       // closed when owed changes; nil while nobody waits
-	closed  bool
+	journal *journal.Journal // nil: everything is in memory only
+	unlock  func() error
+	losses  []journal.Loss
+	work    sync.WaitGroup // compaction
+
+	mu         sync.Mutex // taken before the journal's; never held while the disk is waited for
+	calls      map[key]*entry
+	owed       []*entry // oldest first
+	kept       map[string]*keeping
+	owedBytes  int // of the results owed
+	inMemory   int // of the results in memory
+	keptBytes  int // of the acknowledged results kept
+	orders     int64
+	unsaved    map[*entry]struct{}
+	full       error     // why the last write failed; nil = it did not
+	tryAgain   time.Time // when full is looked into again
+	compacting bool
+	changed    chan struct{} // closed when owed changes; nil while nobody waits
+	closed     bool
 }
 
 type key struct{ session, call string }
 
+// entry is one call.
 type entry struct {
 	key
-	digest [sha256.Size]byte
-	result *protocol.ToolResultParams
-	owed   bool
-	kept   bool // in done
-	gone   bool // in ids
+	digest   digest
+	readOnly bool
+	phase    phase
+	owed     bool
+	size     int                        // of the result, about
+	result   *protocol.ToolResultParams // nil: there is none, or it is on the disk only
+	ref      journal.Ref                // its newest record; zero = none
+	dead     bool                       // the journal was told that the record need not stay
+	kept     bool                       // in keeping.done
+	order    int64                      // among those kept
+	staged   *journal.Staged            // the record that is being written; nil = none
 }
 
-// Open opens the box in dir. An empty dir is a box that ends with the process.
-func Open(dir string) (*Box, error) {
-	_ = dir
-	return &Box{calls: map[key]*entry{}, done: map[string][]*entry{}, ids: map[string][]*entry{}}, nil
-}
+type phase int
 
-// Close ends the box: Next and Settled return.
+const (
+	phaseRunning phase = iota
+	phaseDone          // it has a result
+	phaseGone          // it had one, which is no longer kept
+)
+
+// Close ends the box: what waits returns, and the files are closed.
 func (b *Box) Close() error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.closed {
-		b.closed = true
-		b.wake()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
 	}
-	return nil
+	b.closed = true
+	b.wake()
+	b.mu.Unlock()
+	b.work.Wait()
+	if b.journal == nil {
+		return nil
+	}
+	err := b.journal.Close()
+	if unlocked := b.unlock(); err == nil {
+		err = unlocked
+	}
+	return err
 }
 
 // Lookup says what is known of a call without recording it. The error is conflict
@@ -87,11 +125,13 @@ func (b *Box) Close() error {
 // whoever asks has not got it.
 func (b *Box) Lookup(p protocol.ToolCallParams) (State, error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lookup(p, digest(p))
+	return b.known(p, digestOf(p))
 }
 
-func (b *Box) lookup(p protocol.ToolCallParams, d [sha256.Size]byte) (State, error) {
+// known is Lookup with the lock held, which it lets go, unless the call is fresh. It
+// returns Running when the acceptance is recorded.
+func (b *Box) known(p protocol.ToolCallParams, d digest) (State, error) {
+	defer b.mu.Unlock()
 	e := b.calls[key{p.SessionID, p.ToolCallID}]
 	switch {
 	case e == nil:
@@ -99,7 +139,12 @@ func (b *Box) lookup(p protocol.ToolCallParams, d [sha256.Size]byte) (State, err
 	case e.digest != d:
 		return Fresh, protocol.Errorf(protocol.CodeConflict,
 			"tool_call_id: %q was used for another call of this session; use a new id", p.ToolCallID)
-	case e.result == nil:
+	case e.phase == phaseRunning:
+		if staged := e.staged; staged != nil { // a repeat that came at the same time
+			b.mu.Unlock()
+			_ = staged.Wait()
+			b.mu.Lock()
+		}
 		return Running, nil
 	}
 	if !e.owed {
@@ -108,10 +153,106 @@ func (b *Box) lookup(p protocol.ToolCallParams, d [sha256.Size]byte) (State, err
 	return Done, nil
 }
 
+// Accept records that a call will be run, before it returns. Only for Fresh is the
+// caller to run it; the other states are those of Lookup, for a repeat that came at
+// the same time.
+func (b *Box) Accept(p protocol.ToolCallParams, readOnly bool) (State, error) {
+	d := digestOf(p)
+	b.mu.Lock()
+	if b.calls[key{p.SessionID, p.ToolCallID}] != nil {
+		return b.known(p, d)
+	}
+	defer b.mu.Unlock()
+	if err := b.tooMuch(); err != nil {
+		return Fresh, err
+	}
+	e := &entry{key: key{p.SessionID, p.ToolCallID}, digest: d, readOnly: readOnly}
+	b.calls[e.key] = e
+	b.save(e, journal.Entry{Kind: kindAccept, Head: headOf(e), Sync: !readOnly})
+	return Fresh, nil
+}
+
+// tooMuch is why no further call is accepted. b.mu is held.
+func (b *Box) tooMuch() error {
+	limit, why := maxOnDisk, ""
+	switch {
+	case b.full != nil:
+		limit, why = maxInMemory, fmt.Sprintf(" (the state directory cannot be written: %v)", b.full)
+	case b.journal == nil:
+		limit = maxInMemory
+	}
+	if b.owedBytes <= limit {
+		return nil
+	}
+	return protocol.Errorf(protocol.CodeResourceUnavailable,
+		"%d results, of more than %d MiB, wait to be acknowledged; no call is accepted until the brain takes them%s", len(b.owed), limit>>20, why)
+}
+
+// Put records a result, before it returns. It is owed until Ack. A result for a
+// call that already has one takes its place only while that one is owed.
+func (b *Box) Put(r protocol.ToolResultParams) error {
+	body, err := encode(&r)
+	if err != nil { // a call without a result would be waited for for ever
+		e := &entry{key: key{r.SessionID, r.ToolCallID}}
+		r = unknown(e, protocol.CodeInternalError, fmt.Sprintf("the result cannot be written as JSON: %v", err))
+		body, _ = encode(&r)
+	}
+	k := key{r.SessionID, r.ToolCallID}
+	b.mu.Lock()
+	e := b.calls[k]
+	if e == nil {
+		e = &entry{key: k}
+		b.calls[k] = e
+	}
+	again := e.phase != phaseRunning
+	if again && !e.owed {
+		b.mu.Unlock()
+		return nil
+	}
+	record := journal.Entry{Kind: kindResult, Head: headOf(e), Body: body, Sync: !e.readOnly}
+	if b.journal != nil && b.full == nil && len(body) > journal.BodyLimit {
+		b.mu.Unlock() // it takes its time
+		prepared, err := b.journal.Prepare(record)
+		b.mu.Lock()
+		if err != nil {
+			b.fail(err)
+		} else {
+			record = prepared
+		}
+	}
+	defer b.mu.Unlock()
+	b.setResult(e, &r)
+	b.save(e, record)
+	b.trim(e)
+	if e.phase = phaseDone; !again {
+		b.owe(e)
+	}
+	return nil
+}
+
+// setResult puts a result into memory. b.mu is held.
+func (b *Box) setResult(e *entry, r *protocol.ToolResultParams) {
+	b.dropResult(e)
+	n := size(r)
+	if e.owed {
+		b.owedBytes += n - e.size
+	}
+	e.result, e.size = r, n
+	b.inMemory += n
+}
+
+// dropResult takes a result out of memory. b.mu is held.
+func (b *Box) dropResult(e *entry) {
+	if e.result != nil {
+		e.result = nil
+		b.inMemory -= e.size
+	}
+}
+
 func (b *Box) owe(e *entry) {
 	e.owed = true
 	b.owed = append(b.owed, e)
-	b.bytes += size(e.result)
+	b.owedBytes += e.size
 	b.wake()
 }
 
@@ -124,48 +265,6 @@ func size(r *protocol.ToolResultParams) int {
 	return n
 }
 
-// Accept records that a call will be run, before it returns. Only for Fresh is the
-// caller to run it; the other states are those of Lookup, for a repeat that came at
-// the same time.
-func (b *Box) Accept(p protocol.ToolCallParams) (State, error) {
-	d := digest(p)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s, err := b.lookup(p, d); s != Fresh || err != nil {
-		return s, err
-	}
-	if b.bytes > maxOwed {
-		return Fresh, protocol.Errorf(protocol.CodeResourceUnavailable,
-			"%d results, of more than %d MiB, wait to be acknowledged; no call is accepted until the brain takes them", len(b.owed), maxOwed>>20)
-	}
-	k := key{p.SessionID, p.ToolCallID}
-	b.calls[k] = &entry{key: k, digest: d}
-	return Fresh, nil
-}
-
-// Put records a result, before it returns. It is owed until Ack. A result for a
-// call that already has one takes its place only while that one is owed.
-func (b *Box) Put(r protocol.ToolResultParams) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	k := key{r.SessionID, r.ToolCallID}
-	e := b.calls[k]
-	switch {
-	case e == nil:
-		e = &entry{key: k}
-		b.calls[k] = e
-	case e.result != nil:
-		if e.owed {
-			b.bytes += size(&r) - size(e.result)
-			e.result = &r
-		}
-		return nil
-	}
-	e.result = &r
-	b.owe(e)
-	return nil
-}
-
 // Peek returns the oldest result that is owed, again and again until Ack; false when
 // there is none.
 func (b *Box) Peek() (protocol.ToolResultParams, bool) {
@@ -174,31 +273,7 @@ func (b *Box) Peek() (protocol.ToolResultParams, bool) {
 	if b.closed || len(b.owed) == 0 {
 		return protocol.ToolResultParams{}, false
 	}
-	return *b.owed[0].result, true
-}
-
-// Next waits for a result that is owed and returns the oldest, again and again until
-// Ack. The error is the context's, or context.Canceled after Close.
-func (b *Box) Next(ctx context.Context) (protocol.ToolResultParams, error) {
-	for {
-		b.mu.Lock()
-		if b.closed {
-			b.mu.Unlock()
-			return protocol.ToolResultParams{}, context.Canceled
-		}
-		if len(b.owed) > 0 {
-			r := *b.owed[0].result
-			b.mu.Unlock()
-			return r, nil
-		}
-		changed := b.change()
-		b.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return protocol.ToolResultParams{}, ctx.Err()
-		}
-	}
+	return b.load(b.owed[0]), true
 }
 
 // Ack takes a result out of those owed. It stays for repeats of its call.
@@ -210,148 +285,23 @@ func (b *Box) Ack(sessionID, toolCallID string) error {
 		return nil
 	}
 	e.owed = false
-	b.bytes -= size(e.result)
+	b.owedBytes -= e.size
 	for i := range b.owed {
 		if b.owed[i] == e {
 			b.owed = append(b.owed[:i], b.owed[i+1:]...)
 			break
 		}
 	}
-	if e.kept || e.gone {
-		b.wake()
-		return nil
-	}
-	e.kept = true
-	kept := append(b.done[sessionID], e)
-	for len(kept) > keepResults {
-		b.drop(kept[0])
-		kept = kept[1:]
-	}
-	b.done[sessionID] = kept
+	b.acknowledged(e)
+	b.keep(e)
+	b.compactLater()
 	b.wake()
 	return nil
 }
-
-// Settled waits until no result of the session is owed.
-func (b *Box) Settled(ctx context.Context, sessionID string) error {
-	return b.until(ctx, func() bool {
-		for _, e := range b.owed {
-			if e.session == sessionID {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// Drained waits until no result is owed.
-func (b *Box) Drained(ctx context.Context) error {
-	return b.until(ctx, func() bool { return len(b.owed) == 0 })
-}
-
-func (b *Box) until(ctx context.Context, done func() bool) error {
-	for {
-		b.mu.Lock()
-		ok, changed, closed := done(), b.change(), b.closed
-		b.mu.Unlock()
-		switch {
-		case ok:
-			return nil
-		case closed:
-			return context.Canceled
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// Forget drops what is kept of a session that has ended and is settled.
-func (b *Box) Forget(sessionID string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, list := range [][]*entry{b.done[sessionID], b.ids[sessionID]} {
-		for _, e := range list {
-			e.kept, e.gone = false, false
-			if !e.owed {
-				delete(b.calls, e.key)
-			}
-		}
-	}
-	delete(b.done, sessionID)
-	delete(b.ids, sessionID)
-}
-
-// drop forgets a result but not its call, or, when it is owed again, lets its next Ack
-// keep it anew.
-func (b *Box) drop(e *entry) {
-	e.kept = false
-	if e.owed {
-		return
-	}
-	e.gone = true
-	e.result = &protocol.ToolResultParams{
-		SessionID: e.session, ToolCallID: e.call, Outcome: protocol.OutcomeFailed, IsError: true,
-		Content: []protocol.Content{{Type: protocol.ContentText, Text: forgotten}},
-		Error:   &protocol.ToolError{Code: protocol.CodeConflict, Reason: protocol.ReasonOutcomeUnknown, Message: forgotten},
-	}
-	ids := append(b.ids[e.session], e)
-	if len(ids) > keepIDs {
-		ids[0].gone = false
-		if !ids[0].owed {
-			delete(b.calls, ids[0].key)
-		}
-		ids = ids[1:]
-	}
-	b.ids[e.session] = ids
-}
-
-const forgotten = "this call has run before; its result was acknowledged and is no longer kept, and it is not run again"
 
 // Owed counts the results that were not acknowledged.
 func (b *Box) Owed() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.owed)
-}
-
-// change is closed at the next change.
-func (b *Box) change() <-chan struct{} {
-	if b.changed == nil {
-		b.changed = make(chan struct{})
-	}
-	return b.changed
-}
-
-func (b *Box) wake() {
-	if b.changed != nil {
-		close(b.changed)
-		b.changed = nil
-	}
-}
-
-// digest identifies what a call is: a repeat may be spaced differently and have
-// another deadline. No input is an empty one.
-func digest(p protocol.ToolCallParams) [sha256.Size]byte {
-	mode := ""
-	if p.Permission != nil {
-		mode = p.Permission.Mode
-	}
-	var b bytes.Buffer
-	b.Grow(len(p.Tool) + len(mode) + len(p.Input) + 2*binary.MaxVarintLen64)
-	for _, s := range []string{p.Tool, mode} {
-		b.Write(binary.AppendUvarint(b.AvailableBuffer(), uint64(len(s))))
-		b.WriteString(s)
-	}
-	start := b.Len()
-	switch {
-	case len(p.Input) == 0 || string(p.Input) == "null":
-		b.WriteString("{}")
-	case json.Compact(&b, p.Input) != nil:
-		b.Truncate(start)
-		b.Write(p.Input)
-	}
-	return sha256.Sum256(b.Bytes())
 }

@@ -1,0 +1,128 @@
+package outbox
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/agent-executor/executor/executor/internal/dirlock"
+	"github.com/agent-executor/executor/executor/internal/outbox/journal"
+	"github.com/agent-executor/executor/protocol"
+)
+
+// Loss is a part of the journal's files that could not be read.
+type Loss = journal.Loss
+
+// Open opens the box in dir, which is made, for this process alone: an error that wraps
+// dirlock.ErrHeld names the process that has it. An empty dir is a box that ends with
+// the process. What the last process has left is there: results owed, oldest first; for
+// calls it has not finished, results that say so; results that answer repeats. No
+// damage is an error: Losses tells it.
+func Open(dir string) (*Box, error) {
+	b := &Box{calls: map[key]*entry{}, kept: map[string]*keeping{}, unsaved: map[*entry]struct{}{}}
+	if dir == "" {
+		return b, nil
+	}
+	dir = filepath.Join(dir, "journal")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := dirlock.Lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	b.unlock = lock.Close
+	left := leftovers{}
+	b.journal, b.losses, err = journal.Open(dir, left.visit)
+	if err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	b.take(left)
+	b.compactLater()
+	return b, nil
+}
+
+// Losses are what Open could not read of the files it has found.
+func (b *Box) Losses() []Loss { return b.losses }
+
+// leftovers are the records that were found of each call.
+type leftovers map[key][]*leftover
+
+type leftover struct {
+	*entry
+	journal.Record
+}
+
+func (l leftovers) visit(r journal.Record) {
+	e := readHead(r.Head)
+	if e == nil || r.Kind < kindAccept || r.Kind > kindGone {
+		return // whole, and not of this version: left alone
+	}
+	e.ref, e.size = r.Ref, int(r.BodyLen)
+	l[e.key] = append(l[e.key], &leftover{e, r})
+}
+
+// newest picks the record that says how a call stands, and drops the others of it.
+func (b *Box) newest(records []*leftover) *leftover {
+	best := slices.MaxFunc(records, func(x, y *leftover) int {
+		return cmp.Or(cmp.Compare(x.Seq, y.Seq),
+			cmp.Compare(x.Kind, y.Kind), // a result that was replaced by its id
+			rank(x.Marked)-rank(y.Marked))
+	})
+	for _, r := range records {
+		if r == best {
+			continue
+		}
+		if r.Seq == best.Seq && r.Kind == best.Kind {
+			b.journal.Moved(r.Ref) // a copy: they have one file of the body
+		} else {
+			b.journal.Drop(r.Ref)
+		}
+	}
+	return best
+}
+
+func rank(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// take makes the box what the records say.
+func (b *Box) take(left leftovers) {
+	var all []*leftover
+	for _, records := range left {
+		all = append(all, b.newest(records))
+	}
+	slices.SortFunc(all, func(x, y *leftover) int { return cmp.Compare(x.Seq, y.Seq) })
+	var open []*entry // accepted, and no result
+	for _, r := range all {
+		e := r.entry
+		b.calls[e.key] = e
+		switch {
+		case r.Kind == kindAccept:
+			open = append(open, e)
+		case r.Kind == kindGone:
+			b.becomeGone(e)
+		case r.Marked:
+			e.phase = phaseDone
+			b.keep(e)
+		default:
+			if _, err := b.read(e.ref); err != nil {
+				b.losses = append(b.losses, Loss{File: e.ref.File(), Bytes: r.BodyLen, What: fmt.Sprintf("the result of a call could not be read: %v", err)})
+				open = append(open, e)
+				continue
+			}
+			e.phase = phaseDone
+			b.owe(e)
+		}
+	}
+	for _, e := range open {
+		_ = b.Put(unknown(e, protocol.CodeInternalError,
+			"the executor ended while this call ran or before its result was recorded; whether it has done its work is not known, and it is not run again"))
+	}
+}
