@@ -77,7 +77,7 @@ func (e *Executor) accept(p protocol.ToolCallParams) (start func(), err error) {
 	if err := e.begin(c); err != nil {
 		return nil, err
 	}
-	state, err := e.box.Accept(p)
+	state, err := e.box.Accept(p, tool.Info().Annotations.ReadOnly)
 	if err != nil || state != outbox.Fresh {
 		e.finished(c)
 		return nil, err
@@ -198,6 +198,9 @@ func (c *call) guard(ctx context.Context, handler capabilities.ToolHandler) (out
 func (c *call) finish(ctx context.Context, out protocol.ToolOutput, err error) {
 	c.once.Do(func() {
 		r := c.result(ctx, out, err)
+		if full := c.s.e.box.Degraded(); full != nil {
+			r.Content = append(r.Content, protocol.Content{Type: protocol.ContentText, Text: fmt.Sprintf("(%s: %v)", degraded, full)})
+		}
 		if err := c.caps.Close(); err != nil {
 			c.s.log.Warn("spill file was not written", zap.String("call", c.params.ToolCallID), zap.Error(err))
 		}
@@ -212,6 +215,10 @@ func (c *call) finish(ctx context.Context, out protocol.ToolOutput, err error) {
 		c.s.e.finished(c)
 	})
 }
+
+// degraded is said in every result, and in the log, while the state directory cannot be
+// written (spec section 14.12).
+const degraded = "the executor's state directory cannot be written, so results are held in memory only and would be lost if it ended now"
 
 // toolCancel cancels a call and answers when it has ended, so that what it held is
 // free again. A call that has ended, or is not known, has nothing to cancel.

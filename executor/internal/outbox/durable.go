@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/agent-executor/executor/executor/internal/outbox/journal"
@@ -75,9 +76,15 @@ func (b *Box) onDisk(e *entry) bool {
 }
 
 // acknowledged marks the record of a result. When that fails it is delivered once more
-// after a restart, which harms nobody.
+// after a restart, which harms nobody. Of a result that is in memory only, for want of
+// room, nothing but the id is kept.
 func (b *Box) acknowledged(e *entry) {
-	if e.phase != phaseDone || !b.onDisk(e) {
+	switch {
+	case b.journal == nil || e.phase != phaseDone:
+		return
+	case !b.onDisk(e):
+		b.dropResult(e)
+		b.becomeGone(e)
 		return
 	}
 	if err := b.journal.Mark(e.ref); err != nil {
@@ -159,6 +166,7 @@ func (b *Box) recover() {
 		for e := range b.unsaved {
 			list = append(list, &pending{e: e, phase: e.phase, owed: e.owed, result: e.result, record: b.recordOf(e)})
 		}
+		slices.SortFunc(list, func(x, y *pending) int { return len(x.record.Body) - len(y.record.Body) }) // the small ones fit first
 		b.mu.Unlock()
 		err := b.journal.Probe()
 		for _, p := range list {

@@ -17,6 +17,11 @@ const (
 	minSegment   = 64 << 10
 	firstSegment = 256 << 10
 	maxSegment   = 4 << 20
+	maxGrowing   = 16 << 20
+
+	// bulk is what is written to a segment that grows: to fill one first and then write
+	// it would be twice the work.
+	bulk = 32 << 10
 )
 
 // spareName is a segment that is not used yet: it is taken when the disk has no room
@@ -33,6 +38,7 @@ type Journal struct {
 
 	io       sync.Mutex // held while segments are written or changed; taken before mu
 	active   *segment
+	growing  *segment
 	nextSize int64 // of the next segment
 	nextID   uint64
 	spare    bool // there is a file of that name
@@ -140,20 +146,31 @@ func (j *Journal) write(b *batch) {
 	b.buf = nil
 }
 
-// put writes a batch to the active segment, or to a new one when it does not fit or
-// the active one cannot be written any more: after a failed sync nobody knows what of
-// it is on the disk.
+// put writes a batch. A large one goes to a segment that grows, unless the disk is
+// full; anything else to a segment that is there.
 func (j *Journal) put(b *batch) error {
 	if j.closed {
 		return ErrClosed
 	}
+	if len(b.buf) >= bulk {
+		if err := j.putTo(b, &j.growing, j.grow); !isFull(err) {
+			return err
+		}
+	}
+	return j.putTo(b, &j.active, j.rotate)
+}
+
+// putTo writes a batch to the segment at, or to a new one when it does not fit or that
+// one cannot be written any more: after a failed sync nobody knows what of it is on
+// the disk.
+func (j *Journal) putTo(b *batch, at **segment, next func(need int) error) error {
 	for attempt := 0; ; attempt++ {
-		if j.active == nil || !j.active.fits(len(b.buf)) {
-			if err := j.rotate(len(b.buf)); err != nil {
+		if *at == nil || !(*at).fits(len(b.buf)) {
+			if err := next(len(b.buf)); err != nil {
 				return err
 			}
 		}
-		s := j.active
+		s := *at
 		_, err := s.f.WriteAt(b.buf, s.end)
 		if err == nil && b.sync {
 			err = syncData(s.f)
@@ -163,13 +180,42 @@ func (j *Journal) put(b *batch) error {
 			s.end += int64(len(b.buf))
 			return nil
 		}
+		if isFull(err) && s.grows && s.f.Truncate(s.end) == nil {
+			return fmt.Errorf("write the journal: %w", err)
+		}
 		// What was written of it may be found again, so nothing may be put behind it.
 		j.seal(s, true)
-		j.active = nil
+		*at = nil
 		if attempt > 0 {
 			return fmt.Errorf("write the journal: %w", err)
 		}
 	}
+}
+
+// grow makes a segment the growing one.
+func (j *Journal) grow(int) error {
+	s, err := makeSegment(j.dir, j.nextID, 0)
+	if err != nil {
+		return fmt.Errorf("make a segment of the journal: %w", err)
+	}
+	if old := j.growing; old != nil {
+		// Its end is known now: from here on a cut is not taken for a write that was not
+		// finished. It need not be on the disk at once.
+		_, _ = old.f.WriteAt(headerOf(old.id, old.end), 0)
+		old.size = old.end
+		j.seal(old, false)
+	}
+	j.growing = s
+	j.add(s)
+	return nil
+}
+
+// add makes a segment one of the journal's.
+func (j *Journal) add(s *segment) {
+	j.nextID++
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.segments = append(j.segments, s)
 }
 
 // rotate makes a segment the active one that has room for need bytes.
@@ -196,10 +242,7 @@ func (j *Journal) rotate(need int) error {
 		j.seal(j.active, false)
 	}
 	j.active = s
-	j.nextID++
-	j.mu.Lock()
-	j.segments = append(j.segments, s)
-	j.mu.Unlock()
+	j.add(s)
 	if !j.spare {
 		j.makeSpare()
 	}

@@ -38,7 +38,7 @@ func (l Loss) String() string {
 // and hands over every record that is whole. It is not stopped by any damage: what was
 // lost is reported. The error is of a disk that cannot be read or written, or of files
 // of a newer version.
-func Open(dir string, visit func(Record)) (*Journal, []Loss, error) {
+func Open(dir string, found func(Record)) (*Journal, []Loss, error) {
 	j := &Journal{dir: dir, nextID: 1, nextSize: firstSegment}
 	ids, bodies, err := j.list()
 	if err != nil {
@@ -46,17 +46,33 @@ func Open(dir string, visit func(Record)) (*Journal, []Loss, error) {
 	}
 	var losses []Loss
 	used := map[string]bool{}
-	for i, id := range ids {
-		lost, err := j.load(id, i == len(ids)-1, func(r Record) {
-			used[r.Ref.own] = true
-			visit(r)
-		})
+	visit := func(r Record) {
+		used[r.Ref.own] = true
+		j.seq = max(j.seq, r.Seq)
+		found(r)
+	}
+	var all []*loaded
+	for _, id := range ids {
+		l, err := j.load(id, visit)
 		if err != nil {
 			_ = j.Close()
 			return nil, nil, err
 		}
-		losses = append(losses, lost...)
-		j.nextID = max(j.nextID, id+1)
+		all = append(all, l)
+	}
+	for _, l := range slices.Backward(all) { // the newest of each kind is written on
+		at := &j.active
+		if l.seg.grows {
+			at = &j.growing
+		}
+		if err := j.goOn(l, at); err != nil {
+			_ = j.Close()
+			return nil, nil, err
+		}
+		losses = append(losses, l.losses...)
+	}
+	if j.active != nil {
+		j.nextSize = min(2*j.active.size, maxSegment)
 	}
 	for _, n := range bodies { // of which a crash has left no record
 		j.bodies.Store(max(j.bodies.Load(), n))
@@ -107,8 +123,28 @@ func (j *Journal) goodSpare(e os.DirEntry) bool {
 	return false
 }
 
-// load reads one segment. The last one is written on when it is whole but for its end.
-func (j *Journal) load(id uint64, last bool, visit func(Record)) (losses []Loss, err error) {
+// loaded is a segment that was read.
+type loaded struct {
+	seg    *segment
+	torn   *gap // its end, which is no record
+	losses []Loss
+}
+
+func (l *loaded) lose(off, n int64, what string) {
+	l.losses = append(l.losses, Loss{File: l.seg.path, Offset: off, Bytes: n, What: what})
+	l.seg.damaged = true
+}
+
+// sealed says that nothing was being written to the segment, so that a torn end is
+// damage.
+func (l *loaded) sealed() {
+	if l.torn != nil {
+		l.lose(int64(l.torn.off), int64(l.torn.end-l.torn.off), "no record could be read")
+	}
+}
+
+// load reads one segment.
+func (j *Journal) load(id uint64, visit func(Record)) (*loaded, error) {
 	path := filepath.Join(j.dir, segmentName(id))
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -116,73 +152,78 @@ func (j *Journal) load(id uint64, last bool, visit func(Record)) (losses []Loss,
 	}
 	s := &segment{id: id, path: path, f: f, sealed: true}
 	j.segments = append(j.segments, s) // Close closes it
+	j.nextID = max(j.nextID, id+1)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the journal: %w", err)
 	}
-	lose := func(off, n int, what string) {
-		losses = append(losses, Loss{File: path, Offset: int64(off), Bytes: int64(n), What: what})
-		s.damaged = true
-	}
-	size, err := readHeader(b)
+	l := &loaded{seg: s}
+	length := int64(len(b))
+	s.size, err = readHeader(b)
 	switch {
 	case errors.Is(err, errNewer):
 		return nil, fmt.Errorf("open the journal: %s %w", path, err)
 	case err != nil:
-		lose(0, min(len(b), segmentHeader), err.Error())
-		size = int64(len(b))
-	case int64(len(b)) < size:
-		lose(len(b), int(size)-len(b), "the file was cut")
-	case int64(len(b)) > size:
-		lose(int(size), len(b)-int(size), "something was added behind the end of the file")
+		l.lose(0, min(length, segmentHeader), err.Error())
+		s.size = length
+	case s.size == 0:
+		s.grows, s.size = true, length
+	case length < s.size:
+		l.lose(length, s.size-length, "the file was cut")
+	case length > s.size:
+		l.lose(s.size, length-s.size, "something was added behind the end of the file")
 	}
-	s.size = size
-
 	records, gaps, end := scan(b, segmentHeader)
+	s.end = int64(end)
 	for _, r := range records {
 		if r.badMark {
-			lose(r.off+markOffset, 4, "whether a record was acknowledged is damaged; it is taken for not")
+			l.lose(int64(r.off+markOffset), 4, "whether a record was acknowledged is damaged; it is taken for not")
 		}
-		ref := Ref{seg: s, off: int64(r.off), length: r.end - r.off}
+		ref := Ref{seg: s, off: int64(r.off), length: min(r.end, len(b)) - r.off} // its padding may be cut off
 		n := int64(len(r.body))
 		if own, ok := parseBodyRef(r.body); ok && r.flags&flagOwnFile != 0 {
 			ref.own, n = bodyName(own.number), int64(own.length)
 			j.bodies.Store(max(j.bodies.Load(), own.number)) // also of files that are gone: a name is used once
 		}
-		if r.end > len(b) { // the padding was cut off
-			ref.length = len(b) - r.off
-		}
 		s.live += int64(ref.length)
-		j.seq = max(j.seq, r.seq)
 		visit(Record{Kind: r.kind, Seq: r.seq, Head: r.head, Marked: r.marked, BodyLen: n, Ref: ref})
 	}
-	torn := last && !s.damaged && len(gaps) == 1 && gaps[0].last
-	for _, g := range gaps {
-		if torn {
-			losses = append(losses, Loss{File: path, Offset: int64(g.off), Bytes: int64(g.end - g.off), What: "the last write was not finished, or its end is damaged", Torn: true})
-			break
+	for i := range gaps {
+		if g := &gaps[i]; g.last && len(gaps) == 1 && !s.damaged {
+			l.torn = g
+		} else {
+			l.lose(int64(g.off), int64(g.end-g.off), "no record could be read")
 		}
-		lose(g.off, g.end-g.off, "no record could be read")
 	}
-	if last && !s.damaged && size <= maxSegment {
-		return losses, j.writeOn(s, int64(end), torn)
-	}
-	return losses, nil
+	return l, nil
 }
 
-// writeOn makes the last segment the active one again. A torn end is cut first: filled
-// with the pattern, on disk, before anything is written behind it.
-func (j *Journal) writeOn(s *segment, end int64, torn bool) error {
-	if torn {
-		err := fill(s.f, end, s.size)
-		if err == nil {
-			err = syncData(s.f)
-		}
-		if err != nil {
-			return fmt.Errorf("cut the end of the journal: %w", err)
-		}
+// goOn makes a segment that was being written the one to be written again. Its torn end
+// is cut first, on disk, before anything is put there.
+func (j *Journal) goOn(l *loaded, at **segment) error {
+	s := l.seg
+	if s.damaged || s.size > maxGrowing || *at != nil || !s.grows && s.end == s.size {
+		l.sealed()
+		return nil
 	}
-	s.end, s.sealed = end, false
-	j.active, j.nextSize = s, min(2*s.size, maxSegment)
+	if l.torn != nil {
+		l.losses = append(l.losses, Loss{File: s.path, Offset: s.end, Bytes: int64(l.torn.end) - s.end,
+			What: "the last write was not finished, or its end is damaged", Torn: true})
+	}
+	var err error
+	switch {
+	case s.grows && s.end < s.size:
+		err = s.f.Truncate(s.end)
+	case !s.grows && l.torn != nil:
+		err = fill(s.f, s.end, s.size)
+	}
+	if err == nil && l.torn != nil {
+		err = s.f.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("cut the end of the journal: %w", err)
+	}
+	s.sealed = false
+	*at = s
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // A segment begins with 32 bytes: u64 magic, u32 version, u32 CRC32C of the rest, u64
-// size of the file, u64 id.
+// size of the file (0 while it grows), u64 id.
 const (
 	segmentMagic   = 0x31676f6c63657865 // "execlog1"
 	segmentVersion = 1
@@ -29,6 +29,8 @@ type segment struct {
 	size int64
 	end  int64 // where the next record goes
 
+	grows bool // it has no size of its own until it is sealed
+
 	live    int64 // bytes of records that are needed
 	sealed  bool  // nothing is written to it any more
 	damaged bool  // it is set aside, not removed, when it is empty
@@ -38,15 +40,10 @@ func segmentName(id uint64) string { return fmt.Sprintf("journal-%08d.log", id) 
 
 // segmentID is that of a segment's file name; false for any other name.
 func segmentID(name string) (uint64, bool) {
-	digits, ok := strings.CutPrefix(name, "journal-")
-	if digits, ok = strings.CutSuffix(digits, ".log"); !ok || segmentNameOf(digits) != name {
-		return 0, false
-	}
+	digits, ok := strings.CutPrefix(strings.TrimSuffix(name, ".log"), "journal-")
 	id, err := strconv.ParseUint(digits, 10, 64)
-	return id, err == nil
+	return id, ok && err == nil && segmentName(id) == name
 }
-
-func segmentNameOf(digits string) string { return "journal-" + digits + ".log" }
 
 func headerOf(id uint64, size int64) []byte {
 	h := make([]byte, segmentHeader)
@@ -61,7 +58,7 @@ func headerOf(id uint64, size int64) []byte {
 // errNewer is of files that a later version has written.
 var errNewer = errors.New("was written by a newer version of this program; use that one, or another state directory")
 
-// readHeader returns the size that a segment was made with.
+// readHeader returns the size that a segment was made or sealed with; 0 while it grows.
 func readHeader(b []byte) (size int64, err error) {
 	if len(b) < segmentHeader || binary.LittleEndian.Uint64(b) != segmentMagic ||
 		binary.LittleEndian.Uint32(b[12:]) != crc32.Checksum(b[16:segmentHeader], castagnoli) {
@@ -73,7 +70,8 @@ func readHeader(b []byte) (size int64, err error) {
 	return int64(binary.LittleEndian.Uint64(b[16:])), nil
 }
 
-// makeSegment makes a file of its full size, on disk. On an error nothing is left.
+// makeSegment makes a file of its full size, on disk; size 0 is one that grows. On an
+// error nothing is left.
 func makeSegment(dir string, id uint64, size int64) (s *segment, err error) {
 	path := filepath.Join(dir, segmentName(id))
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -94,7 +92,7 @@ func makeSegment(dir string, id uint64, size int64) (s *segment, err error) {
 		_ = os.Remove(path)
 		return nil, err
 	}
-	return &segment{id: id, path: path, f: f, size: size, end: segmentHeader}, nil
+	return &segment{id: id, path: path, f: f, size: size, end: segmentHeader, grows: size == 0}, nil
 }
 
 // fill writes the pattern from off up to size.
@@ -110,7 +108,14 @@ func fill(f *os.File, off, size int64) error {
 	return nil
 }
 
-func (s *segment) fits(n int) bool { return s.end+int64(n) <= s.size }
+// fits reports whether n bytes more have their place in it.
+func (s *segment) fits(n int) bool {
+	size := s.size
+	if s.grows {
+		size = maxGrowing
+	}
+	return s.end+int64(n) <= size || s.grows && s.end == segmentHeader
+}
 
 // Ref is where a record is. The zero Ref is none.
 type Ref struct {

@@ -1,0 +1,36 @@
+package dirlock
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	held, err := Lock(dir)
+	require.NoError(t, err)
+	_, err = Lock(dir)
+	require.ErrorIs(t, err, ErrHeld)
+	require.ErrorContains(t, err, dir)
+	require.ErrorContains(t, err, fmt.Sprint(os.Getpid()))
+	require.NoError(t, held.Close())
+	held, err = Lock(dir) // the file of the one before is there still
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(filepath.Join(dir, "lock"), 0)) // as while it starts, or on a full disk
+	_, err = Lock(dir)
+	require.ErrorIs(t, err, ErrHeld)
+	require.NoError(t, held.Close())
+}
+
+func TestLockOfNoFile(t *testing.T) {
+	_, err := Lock(filepath.Join(t.TempDir(), "nowhere"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "lock"), 0o700))
+	_, err = Lock(dir)
+	require.ErrorContains(t, err, "remove it")
+}
