@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +22,16 @@ type endedQueue struct {
 	more  chan struct{}
 }
 
-func (q *endedQueue) init() { q.more = make(chan struct{}) }
+// init begins with those owed from before a restart.
+func (q *endedQueue) init(owed []protocol.SessionEndedParams) {
+	q.items, q.more = owed, make(chan struct{})
+}
+
+func (q *endedQueue) list() []protocol.SessionEndedParams {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.items)
+}
 
 func (q *endedQueue) push(p protocol.SessionEndedParams) {
 	q.mu.Lock()
@@ -111,6 +121,7 @@ func (c *connection) announce(ctx context.Context) error {
 		}
 		retry.Reset()
 		c.e.ended.pop()
+		c.e.state.change(false)
 	}
 }
 
