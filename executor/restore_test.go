@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,12 +40,35 @@ func (w *world) keeping(change func(*Options)) func(*Options) {
 	}
 }
 
+// imageOf copies a state directory as it is just now, while files of it are replaced.
+func imageOf(t *testing.T, dir string) string {
+	t.Helper()
+	image := t.TempDir()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		rel, relErr := filepath.Rel(dir, path)
+		if err = errors.Join(err, relErr); err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(image, rel), 0o700)
+		}
+		raw, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return errors.Join(err, os.WriteFile(filepath.Join(image, rel), raw, 0o600))
+	}))
+	return image
+}
+
 // kill leaves the executor as a crash at this moment would: its state directory is
 // copied, and nothing of it reaches the brain any more. It returns the copy.
 func (w *world) kill() string {
 	w.t.Helper()
-	image := w.t.TempDir()
-	require.NoError(w.t, os.CopyFS(image, os.DirFS(w.opts.StateDir)))
+	image := imageOf(w.t, w.opts.StateDir)
 	w.dead.Store(true)
 	w.net.Cut()
 	synctest.Wait()
@@ -78,9 +102,7 @@ func (w *world) sessions() (list []string) {
 
 // keptIn reads a state directory as a new executor would.
 func keptIn(t *testing.T, dir string) statefile.State {
-	image := t.TempDir()
-	require.NoError(t, os.CopyFS(image, os.DirFS(dir)))
-	_, s, damage, err := statefile.Open(image)
+	_, s, damage, err := statefile.Open(imageOf(t, dir))
 	require.NoError(t, err)
 	require.Empty(t, damage)
 	return s
