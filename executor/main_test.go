@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		benchExecutor(url)
 		return
 	}
+	if told := os.Getenv("EXECUTOR_CRASH"); told != "" {
+		crashExecutor(told)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
