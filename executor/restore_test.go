@@ -485,6 +485,33 @@ func TestRestartOwesEnds(t *testing.T) {
 	}
 }
 
+// The end of a session that the brain has not acknowledged is not said any more when it
+// assigns the session anew: it would be taken for the end of the new assignment.
+func TestEndOfAnOlderAssignment(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.script(func(s *script) {
+			s.ended = func(int) (bool, error) { return false, nil }
+		})
+		w.run(w.keeping(nil), hello())
+		synctest.Wait()
+		for _, id := range []string{"s1", "s2"} {
+			require.NoError(t, s.tryAssign(id, "work", 1))
+			_, err := rpc.Call(w.ctx, s.conn(), protocol.SessionStop, protocol.SessionStopParams{SessionID: id})
+			require.NoError(t, err)
+		}
+		settle()
+		w.restart(nil, hello())
+		settle()
+		s.assign(2)
+		before := len(s.log())
+		sleep(2 * time.Minute)
+		require.NotContains(t, s.log()[before:], "session.ended s1 stopped")
+		require.Contains(t, s.log()[before:], "session.ended s2 stopped")
+		require.Equal(t, []protocol.SessionEndedParams{{SessionID: "s2", Reason: "stopped"}}, keptIn(t, w.opts.StateDir).Ends)
+		require.NoError(t, s.call("c", "hello"))
+	})
+}
+
 // A brain that does not let the executor back in for a while, since it holds the
 // connection from before the crash, is asked until it does (case 132).
 func TestRestartAlreadyActive(t *testing.T) {

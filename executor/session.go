@@ -96,6 +96,7 @@ func (e *Executor) take(p protocol.SessionAssignParams) (*session, error) {
 	s.before = held
 	e.sessions[p.SessionID] = s
 	e.fences.held(p.SessionID, p.Lease.FencingToken)
+	e.ended.drop(p.SessionID)
 	s.recorded = e.state.change(true)
 	e.work.Go(s.prepare)
 	return s, nil
