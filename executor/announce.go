@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,21 +18,37 @@ import (
 // first.
 type endedQueue struct {
 	mu    sync.Mutex
-	items []protocol.SessionEndedParams
+	items []*protocol.SessionEndedParams
 	more  chan struct{}
 }
 
-func (q *endedQueue) init() { q.more = make(chan struct{}) }
+// init begins with those owed from before a restart.
+func (q *endedQueue) init(owed []protocol.SessionEndedParams) {
+	q.more = make(chan struct{})
+	for _, p := range owed {
+		q.items = append(q.items, &p)
+	}
+}
+
+func (q *endedQueue) list() []protocol.SessionEndedParams {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := make([]protocol.SessionEndedParams, 0, len(q.items))
+	for _, p := range q.items {
+		list = append(list, *p)
+	}
+	return list
+}
 
 func (q *endedQueue) push(p protocol.SessionEndedParams) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.items = append(q.items, p)
+	q.items = append(q.items, &p)
 	close(q.more)
 	q.more = make(chan struct{})
 }
 
-func (q *endedQueue) next(ctx context.Context) (protocol.SessionEndedParams, error) {
+func (q *endedQueue) next(ctx context.Context) (*protocol.SessionEndedParams, error) {
 	for {
 		q.mu.Lock()
 		if len(q.items) > 0 {
@@ -44,15 +61,26 @@ func (q *endedQueue) next(ctx context.Context) (protocol.SessionEndedParams, err
 		select {
 		case <-more:
 		case <-ctx.Done():
-			return protocol.SessionEndedParams{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
 
-func (q *endedQueue) pop() {
+// pop takes out what next returned.
+func (q *endedQueue) pop(p *protocol.SessionEndedParams) {
+	q.remove(func(item *protocol.SessionEndedParams) bool { return item == p })
+}
+
+// drop takes out the ends of a session that is assigned anew: said now, they would be
+// taken for the end of the new assignment.
+func (q *endedQueue) drop(sessionID string) {
+	q.remove(func(item *protocol.SessionEndedParams) bool { return item.SessionID == sessionID })
+}
+
+func (q *endedQueue) remove(which func(*protocol.SessionEndedParams) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.items = q.items[1:]
+	q.items = slices.DeleteFunc(q.items, which)
 	close(q.more)
 	q.more = make(chan struct{})
 }
@@ -92,7 +120,7 @@ func (c *connection) announce(ctx context.Context) error {
 		if err := c.e.box.Settled(ctx, p.SessionID); err != nil {
 			return nil
 		}
-		err = c.sayEnded(ctx, p)
+		err = c.sayEnded(ctx, *p)
 		var refused *protocol.Error
 		switch {
 		case ctx.Err() != nil:
@@ -110,7 +138,8 @@ func (c *connection) announce(ctx context.Context) error {
 			return fmt.Errorf("session.ended: %w", err)
 		}
 		retry.Reset()
-		c.e.ended.pop()
+		c.e.ended.pop(p)
+		c.e.state.change(false)
 	}
 }
 

@@ -512,10 +512,10 @@ func TestRunTwice(t *testing.T) {
 	})
 }
 
-// The identity is kept in the state directory; a damaged one is a new one.
+// The identity is kept in the state directory; without a whole copy it is a new one.
 func TestIdentity(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "state")
-	file := filepath.Join(dir, "identity.json")
+	file := filepath.Join(dir, "state.json")
 	var came []*protocol.Resume
 	run := func() {
 		in(t, func(t *testing.T, w *world) {
@@ -545,6 +545,10 @@ func TestIdentity(t *testing.T) {
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 	for _, damage := range []string{"", "{", "[]", "\x00\x00", `{"executor_id":7}`, `{}`} {
 		require.NoError(t, os.WriteFile(file, []byte(damage), 0o600))
+		run()
+		require.NotNil(t, came[len(came)-1], damage) // from the copy
+		require.NoError(t, os.WriteFile(file, []byte(damage), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "state.copy.json"), []byte(damage), 0o600))
 		run()
 		require.Nil(t, came[len(came)-1], damage)
 		run()

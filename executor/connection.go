@@ -118,7 +118,7 @@ func (c *connection) register(ctx context.Context) error {
 	e.setConn(c)
 	close(e.gate)
 	e.mu.Unlock()
-	e.saveIdentity(identity{ExecutorID: r.ExecutorID, LastConnectionID: r.ConnectionID})
+	e.state.change(r.ExecutorID != before)
 	c.log.Info("registered", zap.String("executor_id", r.ExecutorID), zap.Int("results_owed", c.replay),
 		zap.Duration("clock_skew", clockSkew(r.ServerTime)))
 	e.setState(StateReady, nil)

@@ -13,6 +13,9 @@
 //	    call ─ tool.call ──── result recorded ──▶
 //	  connection ─ dial ─ lost ─▶   connection ─ dial ──────────▶
 //
+// With a state directory a session outlives the process too: one that was killed and
+// starts again prepares its sessions anew and goes on with them.
+//
 // Nothing of a session or a call knows whether a connection exists. A call's result
 // goes into the outbox; the delivery loop of whatever connection there is takes it
 // from there.
@@ -20,13 +23,16 @@
 //	thing       created by      lives until                ended by
 //	Executor    New             Run returns                Run's ctx, Drain, a refusal
 //	outbox      New             Run returns                Run
+//	state       New             Run returns                Run, which writes it a last time
 //	connection  connect         lost, or Run ends          serve, which waits for its loops
-//	session     session.assign  stop, lost lease, Run ends session.end: cancel, wait, hooks
+//	session     session.assign, stop, lost lease, Run ends session.end: cancel, wait, hooks
+//	            restore
 //	call        tool.call       its handler returns        its context: cancel, deadline, session
 //
 // One noun or one loop has one file: connect.go (the loop that dials), connection.go
 // (one registered connection), heartbeat.go, deliver.go, announce.go (their loops),
-// lease.go, session.go with fences.go and status.go, call.go, result.go, dispatch.go
+// lease.go, session.go with fences.go and status.go, state.go and restore.go (what is
+// kept over a restart, and what comes back), call.go, result.go, dispatch.go
 // (who answers which method), peer.go (the brain as capabilities see it), shutdown.go,
 // errors.go.
 package executor

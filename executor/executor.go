@@ -2,11 +2,8 @@ package executor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +12,7 @@ import (
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/executor/internal/outbox"
+	"github.com/agent-executor/executor/executor/internal/statefile"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/rpc"
 )
@@ -27,6 +25,7 @@ type Executor struct {
 	log      *zap.Logger
 	registry *capabilities.Registry
 	box      *outbox.Box
+	state    *keeper
 	mux      *rpc.Mux
 	lease    lease
 	machine  *capabilities.Session // of the methods that belong to no session
@@ -40,7 +39,8 @@ type Executor struct {
 	next    string        // both are the connect loop's
 	states  stateHook
 
-	lost atomic.Int64 // results the brain refused for good
+	lost atomic.Int64        // results the brain refused for good
+	kept []statefile.Session // from before a restart, until Run
 
 	mu           sync.Mutex
 	executorID   string // given by the brain
@@ -56,7 +56,7 @@ type Executor struct {
 	drainUntil   time.Time
 	running      int           // calls
 	quiet        chan struct{} // closed when running falls to zero; nil when nobody waits
-	state        State
+	phase        State
 	lastError    string
 	maxFrame     int // what the brain takes
 }
@@ -74,20 +74,18 @@ func New(opts Options) (*Executor, error) {
 		connChanged: make(chan struct{}),
 		gate:        make(chan struct{}),
 		sessions:    map[string]*session{},
-		fences:      newFences(),
-		state:       StateStopped,
+		phase:       StateStopped,
 		maxFrame:    protocol.DefaultMaxControlFrame,
 	}
-	e.ended.init()
-	if opts.StateDir != "" {
-		if err := os.MkdirAll(opts.StateDir, 0o700); err != nil {
-			return nil, fmt.Errorf("state directory: %w", err)
-		}
-		if err := e.loadIdentity(); err != nil {
-			return nil, err
-		}
-	}
+	var kept statefile.State
 	var err error
+	if e.state, kept, err = openKeeper(opts.StateDir, e.log); err != nil {
+		return nil, err
+	}
+	e.state.snapshot = e.keep
+	e.executorID, e.connectionID, e.kept = kept.ExecutorID, kept.ConnectionID, kept.Sessions
+	e.fences = newFences(kept.Fences)
+	e.ended.init(kept.Ends)
 	if e.box, err = outbox.Open(opts.StateDir); err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
@@ -118,11 +116,16 @@ func (e *Executor) Run(ctx context.Context) error {
 	e.mux = e.newMux()
 	e.states.start(e.opts.OnState)
 	defer e.states.stop()
+	restored := e.restore()
+	go e.state.run()
 
 	connCtx, disconnect := context.WithCancel(context.Background())
 	defer disconnect()
 	loop := make(chan error, 1)
-	go func() { loop <- e.connectLoop(connCtx) }()
+	go func() {
+		restored(connCtx)
+		loop <- e.connectLoop(connCtx)
+	}()
 
 	var err error
 	select {
@@ -140,6 +143,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	}
 	e.endLife(errShutdown)
 	e.work.Wait()
+	e.state.stop()
 	e.setState(StateStopped, nil)
 	return errors.Join(err, e.registry.Close(), e.box.Close())
 }
@@ -167,6 +171,8 @@ type Status struct {
 	ResultsOwed  int             `json:"results_owed"`
 	ResultsLost  int64           `json:"results_lost"`
 	LastError    string          `json:"last_error,omitempty"`
+	// Degraded says why nothing can be kept over a restart just now.
+	Degraded string `json:"degraded,omitempty"`
 }
 
 type SessionStatus struct {
@@ -179,7 +185,7 @@ type SessionStatus struct {
 func (e *Executor) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Status{State: e.state, Brain: e.opts.URL, ExecutorID: e.executorID, ConnectionID: e.connectionID,
+	s := Status{State: e.phase, Brain: e.opts.URL, ExecutorID: e.executorID, ConnectionID: e.connectionID,
 		LeaseLeft: max(0, e.lease.left()), CallsRunning: e.running, ResultsOwed: e.box.Owed(),
 		ResultsLost: e.lost.Load(), LastError: e.lastError, Sessions: []SessionStatus{}}
 	if e.conn == nil {
@@ -187,6 +193,9 @@ func (e *Executor) Status() Status {
 	}
 	for _, id := range e.activeSessions() {
 		s.Sessions = append(s.Sessions, e.sessions[id].status())
+	}
+	if err := e.state.degraded(); err != nil {
+		s.Degraded = err.Error()
 	}
 	return s
 }
@@ -200,8 +209,8 @@ func (e *Executor) setState(s State, err error) {
 	if err != nil {
 		e.lastError = err.Error()
 	}
-	if s != e.state {
-		e.state = s
+	if s != e.phase {
+		e.phase = s
 		e.states.tell(s) // under the lock, for the order
 	}
 }
@@ -266,50 +275,5 @@ func (h *stateHook) tell(s State) {
 func (h *stateHook) stop() {
 	if h.wake != nil {
 		<-h.ended
-	}
-}
-
-// identity is what is kept in the state directory about who this executor is.
-type identity struct {
-	ExecutorID       string `json:"executor_id"`
-	LastConnectionID string `json:"last_connection_id"`
-}
-
-func (e *Executor) identityFile() string { return filepath.Join(e.opts.StateDir, "identity.json") }
-
-func (e *Executor) loadIdentity() error {
-	info, err := os.Lstat(e.identityFile())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err == nil && !info.Mode().IsRegular() { // a FIFO would hold us up for ever
-		return fmt.Errorf("state directory: %s is not a regular file; remove it", e.identityFile())
-	}
-	raw, err := os.ReadFile(e.identityFile())
-	if err != nil {
-		return fmt.Errorf("state directory: %w", err)
-	}
-	var id identity
-	if err := json.Unmarshal(raw, &id); err != nil {
-		// A damaged identity is a new one; nothing else depends on it.
-		e.log.Warn("identity file is damaged, registering as new", zap.String("file", e.identityFile()), zap.Error(err))
-		return nil
-	}
-	e.executorID, e.connectionID = id.ExecutorID, id.LastConnectionID
-	return nil
-}
-
-func (e *Executor) saveIdentity(id identity) {
-	if e.opts.StateDir == "" {
-		return
-	}
-	raw, _ := json.Marshal(id) // two strings
-	temp := e.identityFile() + ".tmp"
-	err := os.WriteFile(temp, raw, 0o600)
-	if err == nil {
-		err = os.Rename(temp, e.identityFile())
-	}
-	if err != nil {
-		e.log.Warn("identity was not saved", zap.Error(err))
 	}
 }

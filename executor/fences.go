@@ -1,6 +1,10 @@
 package executor
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/agent-executor/executor/executor/internal/statefile"
+)
 
 // fences remembers the fencing tokens of sessions, so that an old assignment that
 // comes late is not taken for a new one: of those held, and of the last that ended.
@@ -16,7 +20,24 @@ const (
 	keepEnded  = 64
 )
 
-func newFences() fences { return fences{tokens: map[string]int64{}} }
+// newFences begins with those of sessions that ended before a restart.
+func newFences(kept []statefile.Fence) fences {
+	f := fences{tokens: map[string]int64{}}
+	for _, k := range kept {
+		f.held(k.SessionID, k.Token)
+		f.ended(k.SessionID)
+	}
+	return f
+}
+
+// list is what is kept of them, oldest first.
+func (f *fences) list() []statefile.Fence {
+	list := make([]statefile.Fence, 0, len(f.order))
+	for _, id := range f.order {
+		list = append(list, statefile.Fence{SessionID: id, Token: f.tokens[id]})
+	}
+	return list
+}
 
 func (f *fences) get(id string) (int64, bool) {
 	t, ok := f.tokens[id]

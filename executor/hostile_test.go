@@ -84,7 +84,7 @@ func TestRetryFloorIsBounded(t *testing.T) {
 
 func TestIdentityThatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "identity.json"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "state.json"), 0o700))
 	_, err := New(Options{URL: "wss://brain/", StateDir: dir})
 	require.ErrorContains(t, err, "not a regular file")
 }

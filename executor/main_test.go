@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		benchExecutor(url)
 		return
 	}
+	if told := os.Getenv("EXECUTOR_CRASH"); told != "" {
+		crashExecutor(told)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -42,6 +46,7 @@ type world struct {
 	served sync.WaitGroup
 
 	*Executor
+	dead  *atomic.Bool       // nothing of it reaches the network any more
 	leave context.CancelFunc // ends Run
 	ran   chan struct{}
 	err   error // of Run; after ran
@@ -81,10 +86,15 @@ func (w *world) handle(h http.Handler) { w.serve.Store(&h) }
 
 // options are those of an executor that dials the world's server.
 func (w *world) options(change func(*Options)) Options {
+	dead := new(atomic.Bool)
+	w.dead = dead
 	o := Options{
 		Name:      "test",
 		Workspace: Workspace{Roots: []capabilities.Root{{Path: w.t.TempDir()}}},
 		Dial: func(ctx context.Context, token string) (rpc.Frames, error) {
+			if dead.Load() {
+				return nil, errRefused
+			}
 			d := w.net.DialOptions()
 			d.Token = token
 			return w.faults.Dial(ctx, "ws://brain/", d)

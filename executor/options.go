@@ -44,8 +44,10 @@ type Options struct {
 	EnvironmentID string
 	Version       string // of the program (default: its build's)
 
-	// StateDir keeps the executor's identity across restarts; it is made with mode
-	// 0700. "": nothing is kept.
+	// StateDir keeps across restarts who the executor is, its sessions and what it owes
+	// the brain; it is made with mode 0700 and belongs to one process at a time. What a
+	// session was assigned with is in it, secrets for its servers included. "": nothing
+	// is kept.
 	StateDir string
 	// Workspace is where sessions work (default: the current directory, shared).
 	Workspace Workspace

@@ -44,44 +44,62 @@ type session struct {
 	prepared chan struct{} // closed when the capabilities' start hooks have returned
 	started  bool          // the end hooks are to be called; set before prepared is closed
 
-	mu      sync.Mutex
-	phase   string
-	running map[string]*call
-	calls   sync.WaitGroup // those without a result
+	restored bool   // it is from before a restart
+	recorded uint64 // what to wait for before it is answered for
+	endKept  uint64 // the same for its end; set before gone is closed
+
+	mu        sync.Mutex
+	phase     string
+	acked     bool   // the brain has acknowledged session.ready, maybe before a restart
+	hooked    bool   // the start hooks of a restored session have returned
+	confirmed bool   // the brain has said that it holds the session
+	endReason string // of session.ended; "" when it is not said
+	running   map[string]*call
+	calls     sync.WaitGroup // those without a result
 }
 
 // sessionAssign takes a session, or the same one again (spec section 5). It answers
 // when the session is recorded; the preparation goes on behind the answer.
-func (e *Executor) sessionAssign(_ context.Context, p protocol.SessionAssignParams) (protocol.SessionAssignResult, error) {
-	taken := protocol.SessionAssignResult{Accepted: true, SessionID: p.SessionID}
+func (e *Executor) sessionAssign(ctx context.Context, p protocol.SessionAssignParams) (protocol.SessionAssignResult, error) {
+	s, err := e.take(p)
+	if err == nil {
+		err = e.state.wait(ctx, s.recorded)
+	}
+	return protocol.SessionAssignResult{Accepted: err == nil, SessionID: p.SessionID}, err
+}
+
+// take returns the session of an assignment, which begins with it, or is the same.
+func (e *Executor) take(p protocol.SessionAssignParams) (*session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	held := e.sessions[p.SessionID]
 	again, err := e.checkFencing(held, p)
 	switch {
 	case err != nil:
-		return protocol.SessionAssignResult{}, err
+		return nil, err
 	case again:
 		// The brain asks since it does not know of the session.ready: it may have lost it
 		// with the connection on which it had acknowledged it.
 		if held.isActive() {
 			e.work.Go(held.ready)
 		}
-		return taken, nil
+		return held, nil
 	case e.draining:
-		return protocol.SessionAssignResult{}, errDraining()
+		return nil, errDraining()
 	case held == nil && len(e.sessions) >= e.opts.MaxSessions:
-		return protocol.SessionAssignResult{}, protocol.Errorf(protocol.CodeExecutorBusy, "%d sessions are assigned, which is the limit", len(e.sessions))
+		return nil, protocol.Errorf(protocol.CodeExecutorBusy, "%d sessions are assigned, which is the limit", len(e.sessions))
 	}
 	s, err := e.newSession(p)
 	if err != nil {
-		return protocol.SessionAssignResult{}, err
+		return nil, err
 	}
 	s.before = held
 	e.sessions[p.SessionID] = s
 	e.fences.held(p.SessionID, p.Lease.FencingToken)
+	e.ended.drop(p.SessionID)
+	s.recorded = e.state.change(true)
 	e.work.Go(s.prepare)
-	return taken, nil
+	return s, nil
 }
 
 // checkFencing says whether the assignment is the one already held. e.mu is held.
@@ -106,9 +124,11 @@ func (e *Executor) checkFencing(held *session, p protocol.SessionAssignParams) (
 }
 
 func (e *Executor) newSession(p protocol.SessionAssignParams) (*session, error) {
-	dir, err := e.sessionDir(p.SessionID)
-	if err != nil {
-		return nil, err
+	dir := e.sessionDir(p.SessionID)
+	if e.opts.Workspace.PerSession {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, protocol.Errorf(protocol.CodeResourceUnavailable, "session workspace: %v", err).WithReason(protocol.ReasonWorkspaceUnavailable)
+		}
 	}
 	workspace, err := capabilities.OpenWorkspace(dir, e.opts.Workspace.Roots)
 	if err != nil {
@@ -128,20 +148,16 @@ func (e *Executor) newSession(p protocol.SessionAssignParams) (*session, error) 
 var plainID = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
 
 // sessionDir is where a session works.
-func (e *Executor) sessionDir(id string) (string, error) {
+func (e *Executor) sessionDir(id string) string {
 	dir := e.opts.Workspace.Roots[0].Path
 	if !e.opts.Workspace.PerSession {
-		return dir, nil
+		return dir
 	}
 	if !plainID.MatchString(id) { // any string can be an id, but not every one is a name
 		sum := sha256.Sum256([]byte(id))
 		id = hex.EncodeToString(sum[:16])
 	}
-	dir = filepath.Join(dir, id)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", protocol.Errorf(protocol.CodeResourceUnavailable, "session workspace: %v", err).WithReason(protocol.ReasonWorkspaceUnavailable)
-	}
-	return dir, nil
+	return filepath.Join(dir, id)
 }
 
 // prepare brings the session up and tells the brain that it is ready.
@@ -157,6 +173,7 @@ func (s *session) prepare() {
 		s.reject(err)
 		return
 	}
+	_ = s.e.state.wait(s.ctx, s.recorded) // what the brain is told survives a crash
 	s.ready()
 }
 
@@ -263,6 +280,10 @@ func (s *session) isActive() bool {
 func (s *session) activate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.acked {
+		s.acked = true
+		s.e.state.change(false)
+	}
 	if s.phase == phasePreparing {
 		s.phase = phaseActive
 		s.log.Info("session active")
@@ -283,7 +304,8 @@ func (e *Executor) sessionStop(ctx context.Context, p protocol.SessionStopParams
 	e.work.Go(func() { s.end(errStopped, endedStopped) })
 	select {
 	case <-s.gone:
-		return protocol.SessionStopResult{Stopped: true}, nil
+		err := e.state.wait(ctx, s.endKept)
+		return protocol.SessionStopResult{Stopped: err == nil}, err
 	case <-ctx.Done():
 		return protocol.SessionStopResult{}, ctx.Err()
 	}
@@ -305,9 +327,10 @@ func (s *session) end(cause *protocol.Error, reason string) {
 		<-s.gone
 		return
 	}
-	s.phase = phaseEnding
+	s.phase, s.endReason = phaseEnding, reason
 	s.mu.Unlock()
 	defer close(s.gone)
+	s.e.state.change(false) // the end goes on after a crash
 	s.report.set(protocol.StatusStopping, "")
 	s.cancel(cause)
 	s.calls.Wait()
@@ -323,18 +346,26 @@ func (s *session) end(cause *protocol.Error, reason string) {
 	e.mu.Lock()
 	if e.sessions[s.assign.SessionID] == s {
 		delete(e.sessions, s.assign.SessionID)
-		if old := e.fences.ended(s.assign.SessionID); old != "" {
-			e.box.Forget(old)
-		}
+		e.fence(s.assign)
 	}
-	e.mu.Unlock()
 	if reason != "" {
 		e.ended.push(protocol.SessionEndedParams{SessionID: s.assign.SessionID, Reason: reason})
 	}
+	s.endKept = e.state.change(true)
+	e.mu.Unlock()
 	s.log.Info("session ended", zap.String("reason", reason))
 }
 
-// reconcile ends what the brain no longer holds, after a register with resume.
+// fence remembers the token of a session that has ended. e.mu is held.
+func (e *Executor) fence(p protocol.SessionAssignParams) {
+	e.fences.held(p.SessionID, p.Lease.FencingToken)
+	if old := e.fences.ended(p.SessionID); old != "" {
+		e.box.Forget(old)
+	}
+}
+
+// reconcile ends what the brain no longer holds, after a register with resume, and
+// confirms the rest.
 func (e *Executor) reconcile(before string, r protocol.RegisterResult, resumed []string) {
 	held := map[string]bool{}
 	if r.Sessions != nil {
@@ -344,13 +375,14 @@ func (e *Executor) reconcile(before string, r protocol.RegisterResult, resumed [
 	}
 	other := before != "" && r.ExecutorID != before
 	for _, id := range resumed {
-		if !other && (r.Sessions == nil || held[id]) {
-			continue
-		}
 		e.mu.Lock()
 		s := e.sessions[id]
 		e.mu.Unlock()
-		if s != nil {
+		switch {
+		case s == nil:
+		case !other && (r.Sessions == nil || held[id]):
+			s.confirm()
+		default:
 			e.log.Warn("session is not held by the brain", zap.String("session", id))
 			e.work.Go(func() { s.end(errNotHeld, "") })
 		}
@@ -381,6 +413,9 @@ func (e *Executor) lookup(id string) (*session, error) {
 	case phaseActive:
 		return s, nil
 	case phasePreparing:
+		if s.restored { // to the brain it may be active: it need not be told an end
+			return nil, errRestoring(id)
+		}
 		return nil, protocol.Errorf(protocol.CodeSessionNotActive, "session_id: %q is not ready; wait for session.ready and acknowledge it", clip(id))
 	default:
 		return nil, protocol.Errorf(protocol.CodeSessionNotActive, "session_id: %q has ended", clip(id))

@@ -99,7 +99,7 @@ func TestFencing(t *testing.T) {
 
 // Fencing tokens are remembered of the sessions held and of the last that ended.
 func TestFencesForget(t *testing.T) {
-	f := newFences()
+	f := newFences(nil)
 	f.held("long", 7)
 	f.ended("long")
 	f.held("long", 8) // held again, however many end meanwhile

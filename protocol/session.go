@@ -8,16 +8,20 @@ var (
 	SessionAssign = Method[SessionAssignParams, SessionAssignResult]{
 		Spec: Spec{Name: "session.assign", From: Brain, Repeat: "work_id + fencing_token"},
 		Lane: func(p SessionAssignParams) string { return sessionLane(p.SessionID) }}
-	SessionReady = Method[SessionReadyParams, AcceptedResult]{Spec: Spec{
-		Name: "session.ready", From: Executor, Repeat: "session_id"}}
+	SessionReady = Method[SessionReadyParams, AcceptedResult]{
+		Spec: Spec{Name: "session.ready", From: Executor, Repeat: "session_id"},
+		Lane: func(p SessionReadyParams) string { return sessionLane(p.SessionID) }}
 	SessionStatus = Notification[SessionStatusParams]{Spec: Spec{
 		Name: "session.status", From: Executor, Notify: true, Repeat: "the newest holds"}}
 	// In the lane of session.assign: a stop never overtakes the assign it is for.
 	SessionStop = Method[SessionStopParams, SessionStopResult]{
 		Spec: Spec{Name: "session.stop", From: Brain, Repeat: "session_id"},
 		Lane: func(p SessionStopParams) string { return sessionLane(p.SessionID) }}
-	SessionEnded = Method[SessionEndedParams, AcceptedResult]{Spec: Spec{
-		Name: "session.ended", From: Executor, Repeat: "session_id"}}
+	// In the lane of session.ready: the end of an assignment never overtakes the start of
+	// the next one of the same session.
+	SessionEnded = Method[SessionEndedParams, AcceptedResult]{
+		Spec: Spec{Name: "session.ended", From: Executor, Repeat: "session_id"},
+		Lane: func(p SessionEndedParams) string { return sessionLane(p.SessionID) }}
 	SessionWake = Method[SessionWakeParams, AcceptedResult]{Spec: Spec{
 		Name: "session.wake", From: Executor, Capability: "scripts", Repeat: "wake_id", Extension: true}}
 )

@@ -154,6 +154,9 @@ func TestLanes(t *testing.T) {
 	assert.Equal(t, call, protocol.ToolCancel.Lane(protocol.ToolCancelParams{SessionID: "s", ToolCallID: "c"}))
 	assert.NotEqual(t, call, protocol.ToolCall.Lane(protocol.ToolCallParams{SessionID: "s", ToolCallID: "d"}))
 
+	assert.Equal(t, protocol.SessionReady.Lane(protocol.SessionReadyParams{SessionID: "s"}),
+		protocol.SessionEnded.Lane(protocol.SessionEndedParams{SessionID: "s"}))
+
 	assign := protocol.SessionAssign.Lane(protocol.SessionAssignParams{SessionID: "s"})
 	assert.Equal(t, assign, protocol.SessionStop.Lane(protocol.SessionStopParams{SessionID: "s"}))
 

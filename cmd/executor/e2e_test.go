@@ -426,11 +426,15 @@ func TestRefusals(t *testing.T) {
 	server := s.serve("127.0.0.1:0")
 	first := s.run()
 	first.says("registered")
-	identity, err := os.ReadFile(filepath.Join(s.home, "state", "executor", "identity.json"))
-	require.NoError(t, err)
+	var identity []byte
+	require.Eventually(t, func() bool {
+		var err error
+		identity, err = os.ReadFile(filepath.Join(s.home, "state", "executor", "state.json"))
+		return err == nil
+	}, 10*time.Second, 10*time.Millisecond)
 	other := filepath.Join(s.home, "copy")
 	require.NoError(t, os.Mkdir(other, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(other, "identity.json"), identity, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(other, "state.json"), identity, 0o600))
 	s.run("--state-dir", other).says("registered")
 	assert.Equal(t, 5, first.exit())
 	assert.Contains(t, first.stderr.String(), "executor: replaced by another executor with the same identity: ")

@@ -101,7 +101,7 @@ var table = []setting{
 		value: func(s *settings) any { return &s.Workspace }, option: "Workspace", oneOf: []string{"shared", "session"}},
 	{flag: "capabilities", usage: "`LIST` of what it can do, with commas; -NAME takes one out of all (default: all that work here)",
 		value: func(s *settings) any { return &s.Capabilities }},
-	{flag: "state-dir", usage: "`DIR` that keeps its identity and the results it owes",
+	{flag: "state-dir", usage: "`DIR` that keeps its identity, its sessions and the results it owes",
 		value: func(s *settings) any { return &s.StateDir }, option: "StateDir", path: true},
 
 	{flag: "max-sessions", usage: "how many sessions at once, a `NUMBER`",

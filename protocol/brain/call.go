@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +28,8 @@ type PendingCall struct {
 	s      *Session
 	params protocol.ToolCallParams
 	done   chan struct{}
+
+	accepted atomic.Bool
 
 	// Set before done is closed.
 	result protocol.ToolResultParams
@@ -79,7 +82,9 @@ func (s *Session) quickCall(ctx context.Context, p protocol.ToolCallParams) (r p
 		late.Stop()
 		if err != nil || !a.Accepted {
 			close(other)
+			return
 		}
+		c.take(conn)
 	})
 	if err != nil {
 		late.Stop()
@@ -128,6 +133,7 @@ func (s *Session) Start(ctx context.Context, p protocol.ToolCallParams) (*Pendin
 	a := attempt{settled: c.done, early: s}
 	r, err := persist(ctx, s.x, protocol.ToolCall, p, &a)
 	if err == nil && r.Accepted {
+		c.take(a.conn)
 		if !s.active.Load() {
 			s.active.Store(true)
 		}

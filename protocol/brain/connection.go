@@ -191,7 +191,9 @@ func (c *connection) publish() {
 	c.rpc.SetMaxSendBytes(c.b.opts.MaxControlFrameBytes)
 	c.rpc.SetBinary(c.binary)
 	c.published = time.Now()
-	c.executor.Load().attach(c)
+	x := c.executor.Load()
+	x.attach(c)
+	x.repeat(c)
 }
 
 // heartbeat renews the lease.

@@ -25,6 +25,7 @@ type hand struct {
 	name   string
 	dial   func(context.Context) (rpc.Frames, error)
 	run    func(context.Context, protocol.ToolCallParams) protocol.ToolResultParams // nil: echoes the input
+	asked  func()                                                                   // before a tool.call is looked at
 	refuse func(protocol.ToolCallParams) *protocol.Error
 	tweak  func(*protocol.RegisterParams)
 	noBeat bool // sends no heartbeats
@@ -271,6 +272,9 @@ func (h *hand) ready(c *rpc.Conn, p protocol.SessionAssignParams) {
 }
 
 func (h *hand) toolCall(_ context.Context, p protocol.ToolCallParams) (protocol.AcceptedResult, error) {
+	if h.asked != nil {
+		h.asked()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls[p.ToolCallID]++

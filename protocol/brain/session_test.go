@@ -97,8 +97,9 @@ func TestAssignAgain(t *testing.T) {
 		// Another work takes over, and the end of the older one is not its own.
 		c, err := s.Start(b.ctx, protocol.ToolCallParams{Tool: "sleep"})
 		require.NoError(t, err)
-		b.faults.Add(rpctest.Rule{Method: protocol.SessionReady.Name, Do: rpctest.Delay(time.Second)})
+		b.faults.Add(rpctest.Rule{Method: protocol.SessionEnded.Name, Do: rpctest.Delay(time.Second)})
 		h.end(s.ID(), "taken over")
+		synctest.Wait() // it is on its way, before the new one's session.ready
 		s2, err := x.Assign(b.ctx, protocol.SessionAssignParams{SessionID: p.SessionID})
 		require.NoError(t, err)
 		require.NotSame(t, s, s2)
