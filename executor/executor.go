@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/executor/internal/load"
 	"github.com/agent-executor/executor/executor/internal/outbox"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/rpc"
@@ -29,6 +30,7 @@ type Executor struct {
 	box      *outbox.Box
 	mux      *rpc.Mux
 	lease    lease
+	load     *load.Sampler
 	machine  *capabilities.Session // of the methods that belong to no session
 
 	life    context.Context // of sessions; ends in Run's shutdown
@@ -77,6 +79,7 @@ func New(opts Options) (*Executor, error) {
 		fences:      newFences(),
 		state:       StateStopped,
 		maxFrame:    protocol.DefaultMaxControlFrame,
+		load:        load.New(),
 	}
 	e.ended.init()
 	if opts.StateDir != "" {
