@@ -31,6 +31,7 @@ type Executor struct {
 	mux      *rpc.Mux
 	lease    lease
 	load     *load.Sampler
+	creds    credentials
 	machine  *capabilities.Session // of the methods that belong to no session
 
 	life    context.Context // of sessions; ends in Run's shutdown
@@ -80,6 +81,7 @@ func New(opts Options) (*Executor, error) {
 		state:       StateStopped,
 		maxFrame:    protocol.DefaultMaxControlFrame,
 		load:        load.New(),
+		creds:       credentials{source: opts.credentials()},
 	}
 	e.ended.init()
 	if opts.StateDir != "" {
@@ -182,7 +184,7 @@ type SessionStatus struct {
 func (e *Executor) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Status{State: e.state, Brain: e.opts.URL, ExecutorID: e.executorID, ConnectionID: e.connectionID,
+	s := Status{State: e.state, Brain: e.knownURL(), ExecutorID: e.executorID, ConnectionID: e.connectionID,
 		LeaseLeft: max(0, e.lease.left()), CallsRunning: e.running, ResultsOwed: e.box.Owed(),
 		ResultsLost: e.lost.Load(), LastError: e.lastError, Sessions: []SessionStatus{}}
 	if e.conn == nil {
@@ -201,7 +203,7 @@ func (e *Executor) setState(s State, err error) {
 		s = StateDraining
 	}
 	if err != nil {
-		e.lastError = err.Error()
+		e.lastError = e.creds.hide(err.Error())
 	}
 	if s != e.state {
 		e.state = s
@@ -212,7 +214,7 @@ func (e *Executor) setState(s State, err error) {
 func (e *Executor) noteError(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lastError = err.Error()
+	e.lastError = e.creds.hide(err.Error())
 }
 
 // stateHook calls the user's OnState in order, on a goroutine of its own, so that a
