@@ -39,7 +39,7 @@ func (e *Executor) connectLoop(ctx context.Context) error {
 			fresh = false
 		}
 		if end := permanent(err); end != nil {
-			if credentialRejected(end) && !fresh && e.hasFreshToken(ctx) {
+			if credentialRejected(end) && (!fresh || e.creds.reused()) && e.hasFreshToken(ctx) {
 				e.log.Warn("credential rejected, trying the one there is now", zap.Error(err))
 				fresh = true
 				continue
@@ -90,12 +90,12 @@ func (e *Executor) dial(ctx context.Context) (rpc.Frames, error) {
 }
 
 // hasFreshToken reports whether the source has another credential by now than the
-// one that was rejected, which is the one that is dialled with next; or does not know
-// just now, and is asked again.
+// one that was rejected, which is the one that is dialled with next; or could not say,
+// which the next dial ends with.
 func (e *Executor) hasFreshToken(ctx context.Context) bool {
-	given, err := e.creds.ask(ctx)
+	given, err := e.creds.another(ctx)
 	if err != nil {
-		return permanent(err) == nil
+		return true
 	}
 	if given.Token == e.used {
 		return false

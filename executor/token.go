@@ -48,7 +48,9 @@ type credentials struct {
 	mu    sync.Mutex
 	last  Credential
 	asked time.Time // when it was asked for the last one
+	again bool      // the last one was handed out more than once
 	spent bool      // the last one was refused
+	kept  error     // of a look for another one, for the next dial
 	older string    // the token before the last
 }
 
@@ -72,21 +74,36 @@ func (c *credentials) ask(ctx context.Context) (Credential, error) {
 	if given.Token != c.last.Token {
 		c.older = c.last.Token
 	}
-	c.last, c.asked, c.spent = given, asked, false
+	c.last, c.asked, c.again, c.spent = given, asked, false, false
 	return given, nil
 }
 
-// get is ask, or what was given just now and not refused since.
+// get is ask, or what was given just now and not refused since, or what another found
+// out for it.
 func (c *credentials) get(ctx context.Context) (Credential, error) {
 	c.mu.Lock()
+	kept := c.kept
+	c.kept = nil
 	last, age, life := c.last, time.Since(c.asked), c.last.ExpiresAt.Sub(c.asked)
 	young := last.Token != "" && !last.ExpiresAt.IsZero() && age >= 0 && age < min(reuseWithin, life/2)
 	young = young && !c.spent
+	c.again = young && kept == nil
 	c.mu.Unlock()
+	if kept != nil {
+		return Credential{}, kept
+	}
 	if young {
 		return last, nil
 	}
 	return c.ask(ctx)
+}
+
+// reused reports whether the last one is from an earlier dial: that it is refused says
+// nothing about a new one.
+func (c *credentials) reused() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.again
 }
 
 // spend says that the last one was refused.
@@ -94,6 +111,19 @@ func (c *credentials) spend() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.spent = true
+}
+
+// another asks for one in place of the last, which was refused. An error is kept for
+// the next dial, which fails with it.
+func (c *credentials) another(ctx context.Context) (Credential, error) {
+	c.spend()
+	given, err := c.ask(ctx)
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.kept = err
+	}
+	return given, err
 }
 
 // hide takes the tokens out of a text: what a server says may repeat them.

@@ -445,6 +445,36 @@ func TestExchangeInAStorm(t *testing.T) {
 	})
 }
 
+// A brain that is started again and again knows none of the tokens it gave before; each
+// time a new one is fetched.
+func TestBrainForgetsItsTokens(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		var brains []*brain.Brain
+		restart := func() {
+			w.exchange(time.Hour, func(i *brain.Issuer) http.Handler {
+				brains = append(brains, brain.New(brain.Options{Authenticate: i.Authenticate}))
+				return brains[len(brains)-1]
+			})
+		}
+		restart()
+		source := w.source(nil)
+		w.run(func(o *Options) {
+			source(o)
+			o.MaxBackoff = time.Second
+		})
+		for range 5 {
+			sleep(3 * time.Second)
+			require.Equal(t, StateReady, w.Status().State)
+			old := brains[len(brains)-1]
+			restart()
+			require.NoError(t, old.Close("going away"))
+		}
+		sleep(3 * time.Second)
+		require.Equal(t, StateReady, w.Status().State)
+		require.NoError(t, brains[len(brains)-1].Close("test ends"))
+	})
+}
+
 // The file is read at every dial, and what is in it now is what is sent (case 105).
 func TestTokenFileRotates(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
