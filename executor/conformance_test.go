@@ -162,7 +162,9 @@ func TestConformanceOfTheExecutor(t *testing.T) {
 		require.Equal(t, "canceled", p["outcome"])
 		require.Equal(t, object{"code": -32012.0, "reason": "canceled", "message": errCallCanceled.Message, "retryable": false}, p["error"])
 
-		require.Equal(t, object{"connection_id": "con_1", "active_sessions": []any{"s"}}, b.await("executor.heartbeat"))
+		beat := b.await("executor.heartbeat")
+		delete(beat, "load") // of whatever machine this is, or not said
+		require.Equal(t, object{"connection_id": "con_1", "active_sessions": []any{"s"}}, beat)
 		r, e = b.call("session.stop", object{"session_id": "s", "reason": "the work is done"})
 		require.Nil(t, e)
 		require.Equal(t, object{"stopped": true}, r)

@@ -39,7 +39,7 @@ func (e *Executor) connectLoop(ctx context.Context) error {
 			fresh = false
 		}
 		if end := permanent(err); end != nil {
-			if credentialRejected(end) && !fresh && e.hasFreshToken(ctx) {
+			if credentialRejected(end) && (!fresh || e.creds.reused()) && e.hasFreshToken(ctx) {
 				e.log.Warn("credential rejected, trying the one there is now", zap.Error(err))
 				fresh = true
 				continue
@@ -90,32 +90,39 @@ func (e *Executor) dial(ctx context.Context) (rpc.Frames, error) {
 }
 
 // hasFreshToken reports whether the source has another credential by now than the
-// one that was rejected. It is the one that is dialled with next.
+// one that was rejected, which is the one that is dialled with next; or could not say,
+// which the next dial ends with.
 func (e *Executor) hasFreshToken(ctx context.Context) bool {
-	token, err := e.token(ctx)
-	if err != nil || token == e.used {
+	given, err := e.creds.another(ctx)
+	if err != nil {
+		return true
+	}
+	if given.Token == e.used {
 		return false
 	}
-	e.next = token
+	e.takeID(given)
+	e.next = given.Token
 	return true
 }
 
 func (e *Executor) token(ctx context.Context) (string, error) {
-	if e.opts.Token == nil {
-		return "", nil
-	}
-	token, err := e.opts.Token(ctx)
+	given, err := e.creds.get(ctx)
 	if err != nil {
-		return "", fmt.Errorf("get token: %w", err)
+		return "", err
 	}
-	return token, nil
+	e.takeID(given)
+	return given.Token, nil
 }
 
 func (e *Executor) open(ctx context.Context, token string) (rpc.Frames, error) {
 	if e.opts.Dial != nil {
 		return e.opts.Dial(ctx, token)
 	}
-	return rpc.Dial(ctx, e.opts.URL, rpc.DialOptions{Token: token, TLS: e.opts.TLS, Timeout: e.opts.RequestTimeout,
+	brainURL, err := e.brainURL()
+	if err != nil {
+		return nil, err
+	}
+	return rpc.Dial(ctx, brainURL, rpc.DialOptions{Token: token, TLS: e.opts.TLS, Timeout: e.opts.RequestTimeout,
 		Subprotocols: rpc.Subprotocols(e.opts.Dialects)})
 }
 

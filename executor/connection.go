@@ -160,7 +160,7 @@ func (c *connection) serve(ctx context.Context) (healthy bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.rpc.Context(), func() { cancel(c.rpc.Err()) })
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context) error{c.heartbeat, c.deliver, c.announce} {
+	for _, loop := range []func(context.Context) error{c.heartbeat, c.deliver, c.announce, c.renew} {
 		loops.Go(func() {
 			if err := loop(ctx); err != nil {
 				cancel(err)

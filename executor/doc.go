@@ -30,9 +30,10 @@
 //	call        tool.call       its handler returns        its context: cancel, deadline, session
 //
 // One noun or one loop has one file: connect.go (the loop that dials), connection.go
-// (one registered connection), heartbeat.go, deliver.go, announce.go (their loops),
-// lease.go, session.go with fences.go and status.go, state.go and restore.go (what is
-// kept over a restart, and what comes back), call.go, result.go, dispatch.go
+// (one registered connection), heartbeat.go, deliver.go, announce.go, renew.go (their
+// loops), token.go (the credential there is), exchange.go (where it can come from),
+// lease.go, load.go, session.go with fences.go and status.go, state.go and restore.go
+// (what is kept over a restart, and what comes back), call.go, result.go, dispatch.go
 // (who answers which method), peer.go (the brain as capabilities see it), shutdown.go,
 // errors.go.
 package executor

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/executor/internal/load"
 	"github.com/agent-executor/executor/executor/internal/outbox"
 	"github.com/agent-executor/executor/executor/internal/statefile"
 	"github.com/agent-executor/executor/protocol"
@@ -28,6 +29,8 @@ type Executor struct {
 	state    *keeper
 	mux      *rpc.Mux
 	lease    lease
+	load     *load.Sampler
+	creds    credentials
 	machine  *capabilities.Session // of the methods that belong to no session
 
 	life    context.Context // of sessions; ends in Run's shutdown
@@ -76,6 +79,8 @@ func New(opts Options) (*Executor, error) {
 		sessions:    map[string]*session{},
 		phase:       StateStopped,
 		maxFrame:    protocol.DefaultMaxControlFrame,
+		load:        load.New(),
+		creds:       credentials{source: opts.credentials()},
 	}
 	var kept statefile.State
 	var err error
@@ -185,7 +190,7 @@ type SessionStatus struct {
 func (e *Executor) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Status{State: e.phase, Brain: e.opts.URL, ExecutorID: e.executorID, ConnectionID: e.connectionID,
+	s := Status{State: e.phase, Brain: e.knownURL(), ExecutorID: e.executorID, ConnectionID: e.connectionID,
 		LeaseLeft: max(0, e.lease.left()), CallsRunning: e.running, ResultsOwed: e.box.Owed(),
 		ResultsLost: e.lost.Load(), LastError: e.lastError, Sessions: []SessionStatus{}}
 	if e.conn == nil {
@@ -207,7 +212,7 @@ func (e *Executor) setState(s State, err error) {
 		s = StateDraining
 	}
 	if err != nil {
-		e.lastError = err.Error()
+		e.lastError = e.creds.hide(err.Error())
 	}
 	if s != e.phase {
 		e.phase = s
@@ -218,7 +223,7 @@ func (e *Executor) setState(s State, err error) {
 func (e *Executor) noteError(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lastError = err.Error()
+	e.lastError = e.creds.hide(err.Error())
 }
 
 // stateHook calls the user's OnState in order, on a goroutine of its own, so that a

@@ -42,7 +42,7 @@ func (c *connection) beat(ctx context.Context) error {
 	active := c.e.activeSessions()
 	c.e.mu.Unlock()
 	sent := leaseNow()
-	r, err := rpc.Call(ctx, c.rpc, protocol.ExecutorHeartbeat, protocol.HeartbeatParams{ConnectionID: c.id, ActiveSessions: active})
+	r, err := rpc.Call(ctx, c.rpc, protocol.ExecutorHeartbeat, protocol.HeartbeatParams{ConnectionID: c.id, ActiveSessions: active, Load: c.e.loadNow()})
 	var refused *protocol.Error
 	switch {
 	case errors.As(err, &refused) && refused.Data.Retryable:

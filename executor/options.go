@@ -21,14 +21,19 @@ import (
 	"github.com/agent-executor/executor/protocol/rpc"
 )
 
-// Options of New. Zero fields are defaults; URL, or Dial, is required.
+// Options of New. Zero fields are defaults; URL is required, or what says otherwise
+// where the brain is: Credentials, or Dial.
 type Options struct {
 	// URL of the brain: wss://, unix:///path, or ws://, which is for loopback only
 	// unless Insecure is set.
 	URL      string
 	Insecure bool
-	// Token returns the credential; it is asked before every dial. nil: none is sent.
+	// Token returns the credential; it is asked before every dial, and must return when
+	// ctx is done. nil: none is sent.
 	Token func(ctx context.Context) (string, error)
+	// Credentials is Token for credentials that end: it is asked before every dial,
+	// unless it just was, and at 80 % of the life of what it gave last. Exchange is one.
+	Credentials func(ctx context.Context) (Credential, error)
 	// TLS is for wss (default: the system's roots).
 	TLS *tls.Config
 	// Dial opens the transport (default: rpc.Dial to URL).
@@ -79,10 +84,13 @@ type Workspace struct {
 }
 
 func (o *Options) setDefaults() error {
-	if o.Dial == nil {
+	if o.Dial == nil && (o.URL != "" || o.Credentials == nil) {
 		if err := o.checkURL(); err != nil {
 			return err
 		}
+	}
+	if o.Token != nil && o.Credentials != nil {
+		return errors.New("token and credentials are both given; leave one out")
 	}
 	if o.Name == "" {
 		o.Name, _ = os.Hostname()
@@ -175,6 +183,18 @@ func Version() string {
 		}
 	}
 	return "devel"
+}
+
+// credentials is whichever source there is.
+func (o *Options) credentials() func(context.Context) (Credential, error) {
+	token := o.Token
+	if token == nil {
+		return o.Credentials
+	}
+	return func(ctx context.Context) (Credential, error) {
+		t, err := token(ctx)
+		return Credential{Token: t}, err
+	}
 }
 
 func (o *Options) info() protocol.ExecutorInfo {

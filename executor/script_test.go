@@ -28,6 +28,7 @@ type script struct {
 	ready     func(n int, p protocol.SessionReadyParams) (bool, error)
 	ended     func(n int) (bool, error)
 	result    func(n int, p protocol.ToolResultParams) (bool, error)
+	also      func(*rpc.Mux) // handlers of a test's own
 
 	mu        sync.Mutex
 	dials     []time.Time
@@ -156,6 +157,9 @@ func (s *script) mux(n int) *rpc.Mux {
 	rpc.HandleNotification(x, protocol.ExecutorClose, func(_ context.Context, p protocol.CloseParams) {
 		s.note(protocol.ExecutorClose.Name, p.Reason)
 	})
+	if s.also != nil {
+		s.also(x)
+	}
 	return x
 }
 

@@ -38,6 +38,8 @@ type executorInfo struct {
 	LastSeen    protocol.Time `json:"last_seen"`
 	Tools       []string      `json:"tools"`
 	Sessions    []string      `json:"sessions"`
+	// Load is what its last heartbeat said; nil when it did not, or is away.
+	Load *protocol.Load `json:"load,omitempty"`
 }
 
 // callRequest asks for one call. An empty Session is one for this call alone; one
@@ -107,6 +109,9 @@ func describe(x *brain.Executor) executorInfo {
 	e := executorInfo{ID: x.ID(), Name: info.Name, OS: info.OS, Arch: info.Arch, Version: info.Version,
 		Environment: x.EnvironmentID(), Connected: x.Connected(), LastSeen: protocol.At(x.LastSeen()),
 		Tools: []string{}, Sessions: []string{}}
+	if l, ok := x.Load(); ok && e.Connected {
+		e.Load = &l
+	}
 	tools, _ := x.Capabilities().Tools() // what cannot be read is not listed
 	for _, t := range tools {
 		e.Tools = append(e.Tools, t.Name)

@@ -33,6 +33,8 @@ const (
 // serveOptions are the flags of brain serve.
 type serveOptions struct {
 	listen, tokenFile, stateDir string
+	environmentKeyFile          string
+	tokenTTL                    time.Duration
 	logLevel, logFormat         string
 }
 
@@ -53,6 +55,8 @@ func serveCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:7070", "`ADDR` executors connect to, at /executor; the status page is at /")
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token executors have to send; it is made when there is none (default: token in the state directory)")
+	f.StringVar(&o.environmentKeyFile, "environment-key-file", "", "`FILE` with the key for which executors get tokens that end, of any environment, beside the token; it is made when there is none (default: no exchange)")
+	f.DurationVar(&o.tokenTTL, "token-ttl", time.Hour, "`TIME` the tokens of the exchange last")
 	f.StringVar(&o.logLevel, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "console", "`FORMAT` of the log: console or json")
 	return c
@@ -100,6 +104,9 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 	defer control.Close()
 
 	s := newServer(token, log)
+	if err := s.exchange(&o, hide); err != nil {
+		return err
+	}
 	defer s.brain.Close("going away")
 	what := "token file:"
 	if made {
@@ -108,6 +115,9 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 	addr := listener.Addr().String()
 	fmt.Fprintf(stdout, "brain listens on %s\n%s %s\nconnect with: executor run --brain ws://%s/executor --token-file %s\n",
 		addr, what, tokenFile, addr, tokenFile)
+	if s.issuer != nil {
+		fmt.Fprintf(stdout, "or with tokens that end: executor run --base-url http://%s --environment ID --environment-key-file %s\n", addr, o.environmentKeyFile)
+	}
 	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		log.Warn("others on the network can read the token and everything else on the way; put TLS in front, or listen on 127.0.0.1")
 	}
@@ -118,6 +128,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 type server struct {
 	brain   *brain.Brain
 	token   [sha256.Size]byte
+	issuer  *brain.Issuer // nil: no exchange
 	log     *zap.Logger
 	started time.Time
 	watch   *watch
@@ -169,6 +180,9 @@ func (s *server) publicHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/executor", s.brain)
 	mux.HandleFunc("GET /{$}", s.page)
+	if s.issuer != nil {
+		mux.Handle(brain.ExchangePattern, s.issuer)
+	}
 	return mux
 }
 
@@ -178,6 +192,9 @@ func (s *server) authenticate(r *http.Request) (brain.Principal, error) {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	sum := sha256.Sum256([]byte(given))
 	if !ok || subtle.ConstantTimeCompare(sum[:], s.token[:]) != 1 {
+		if s.issuer != nil {
+			return s.issuer.Authenticate(r)
+		}
 		return brain.Principal{}, protocol.Errorf(protocol.CodeUnauthorized, "the token is not this brain's")
 	}
 	return brain.Principal{Name: "token"}, nil

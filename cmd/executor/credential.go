@@ -28,6 +28,9 @@ const (
 // neither a file nor a command, systemd's credential is taken when there is one, and
 // else none is sent.
 func tokenSource(s *settings, hide *cli.Redactor) (source func(context.Context) (string, error), first, warning string, err error) {
+	if s.exchanges() {
+		return nil, "", "", nil
+	}
 	if s.TokenFile != "" && s.TokenCommand != "" {
 		return nil, "", "", cli.Usagef("token_file and token_command are both given; leave one out")
 	}
@@ -70,7 +73,8 @@ func systemdCredential() string {
 	return path
 }
 
-// runTokenCommand runs the command with the shell and takes what it prints.
+// runTokenCommand runs the command with the shell, in the executor's own environment,
+// and takes what it prints. When the time is over it ends with its children.
 func runTokenCommand(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenCommandTimeout)
 	defer cancel()
@@ -80,6 +84,7 @@ func runTokenCommand(ctx context.Context, command string) (string, error) {
 	}
 	var stdout, stderr capped
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	endWithChildren(cmd)
 	cmd.WaitDelay = time.Second // for a child that keeps the pipes
 	err := cmd.Run()
 	if ctx.Err() != nil {

@@ -5,7 +5,7 @@
 //	executor run --brain wss://brain.example/executor --token-file FILE --root DIR
 //
 // Its parts: settings.go is the table of all settings, config.go reads them from
-// flags, variables and the file; credential.go are token and certificates; run.go
+// flags, variables and the file; credential.go and exchange.go are token and certificates; run.go
 // makes an agent of it all; demo.go shows the whole story in one process.
 package main
 

@@ -157,6 +157,11 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 		return p, err
 	}
 	token, first, warning, err := tokenSource(s, hide)
+	var credentials func(context.Context) (executor.Credential, error)
+	if s.exchanges() {
+		token = nil
+		credentials, first, warning, err = exchangeSource(s, tls, hide)
+	}
 	if err != nil {
 		return p, err
 	}
@@ -170,6 +175,7 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 		URL:               brainURL.String(),
 		Insecure:          s.Insecure,
 		Token:             token,
+		Credentials:       credentials,
 		TLS:               tls,
 		Name:              s.Name,
 		EnvironmentID:     s.Environment,
@@ -201,6 +207,9 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 func brainOf(s *settings) (*url.URL, error) {
 	switch len(s.Brain) {
 	case 0:
+		if s.BaseURL != "" { // which says where
+			return &url.URL{}, nil
+		}
 		return nil, cli.Usagef("no brain to connect to; give one with --brain wss://host/executor, EXECUTOR_BRAIN or the key brain")
 	case 1:
 	default:

@@ -23,6 +23,9 @@ type settings struct {
 	Insecure     bool
 	CAFile       string
 
+	BaseURL            string
+	EnvironmentKeyFile string
+
 	Dialect     string
 	Name        string
 	Environment string
@@ -83,6 +86,10 @@ var table = []setting{
 		value: func(s *settings) any { return &s.TokenFile }, option: "Token", path: true},
 	{flag: "token-command", usage: "`COMMAND` that prints the token, run at every dial, instead of --token-file",
 		value: func(s *settings) any { return &s.TokenCommand }, option: "Token"},
+	{flag: "base-url", usage: "`URL` of the brain's API, https://host, where the environment key is exchanged for tokens that end; instead of a token, and of --brain if it says where to connect",
+		value: func(s *settings) any { return &s.BaseURL }, option: "Credentials"},
+	{flag: "environment-key-file", usage: "`FILE` with the key of the environment for --base-url, read at every exchange",
+		value: func(s *settings) any { return &s.EnvironmentKeyFile }, option: "Credentials", path: true},
 	{flag: "ca-file", usage: "PEM `FILE` of certificate authorities to trust besides the system's",
 		value: func(s *settings) any { return &s.CAFile }, option: "TLS", path: true},
 	{flag: "insecure", usage: "allow ws:// to another machine, which sends the token and everything else in clear text",

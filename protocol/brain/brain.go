@@ -59,6 +59,10 @@ type Principal struct {
 	// the id, whatever the executor says.
 	ExecutorID    string
 	EnvironmentID string // when set, an executor of another environment is refused
+	// ExpiresAt is when the credential ends; zero: it does not. A connection whose
+	// credential has ended, and was not replaced by executor.token_refresh, is closed
+	// with 4001.
+	ExpiresAt time.Time
 }
 
 const (

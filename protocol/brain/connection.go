@@ -37,13 +37,14 @@ type connection struct {
 
 	// What has to happen at what time; zero = not.
 	endAt   time.Time // the register timeout, later the lease
+	goodTo  time.Time // the credential
 	closeAt time.Time
 	closing rpc.CloseError
 }
 
 // connect makes a connection. b.enter was called for it.
 func (b *Brain) connect(f rpc.Frames, p Principal) *connection {
-	c := &connection{b: b, principal: p, kick: make(chan struct{}, 1), endAt: time.Now().Add(registerTimeout)}
+	c := &connection{b: b, principal: p, kick: make(chan struct{}, 1), endAt: time.Now().Add(registerTimeout), goodTo: p.ExpiresAt}
 	c.late = func() { c.close(protocol.CloseInternal, "a request was not answered in time") }
 	c.rpc = rpc.NewConn(f, b.mux, &rpc.Options{
 		Dialect:         rpc.DialectOf(b.opts.Dialects, f.Subprotocol()),
@@ -93,11 +94,13 @@ func (c *connection) step() time.Duration {
 		end = rpc.CloseError{Code: protocol.ClosePolicy, Reason: "executor.register did not come"}
 	case due(c.endAt):
 		end = rpc.CloseError{Code: protocol.CloseLeaseExpired, Reason: "no heartbeat within the lease"}
+	case due(c.goodTo):
+		end = rpc.CloseError{Code: protocol.CloseUnauthorized, Reason: "the token has run out"}
 	default:
 		end.Code = 0
 	}
 	next := time.Hour
-	for _, t := range []time.Time{c.endAt, c.closeAt} {
+	for _, t := range []time.Time{c.endAt, c.goodTo, c.closeAt} {
 		if !t.IsZero() {
 			next = min(next, t.Sub(now))
 		}
@@ -109,6 +112,14 @@ func (c *connection) step() time.Duration {
 		return time.Hour
 	}
 	return max(next, 0)
+}
+
+// goodUntil says when the credential ends that the connection has by now.
+func (c *connection) goodUntil(t time.Time) {
+	c.mu.Lock()
+	c.goodTo = t
+	c.mu.Unlock()
+	c.wake()
 }
 
 // close ends the connection soon; only the first call has an effect.

@@ -13,8 +13,8 @@
 // Its parts: brain.go is the Brain, its executors and its end; serve.go takes
 // connections, connection.go is the life of one, with its lease; handlers.go
 // answers what executors send; executor.go, session.go and call.go are what a
-// brain does with them; results.go keeps results. It works in the same way in
-// tests, over rpc.Pipe and ServeFrames, as behind an HTTP server.
+// brain does with them; results.go keeps results; issuer.go gives tokens that end
+// for keys that stay. It works in the same way in tests, over rpc.Pipe and ServeFrames, as behind an HTTP server.
 //
 // What it promises: a call, an assignment or a stop outlives the connection it was
 // begun on, is repeated under its own id until it is answered, and ends when its

@@ -104,9 +104,13 @@ func (b *Brain) tokenRefresh(ctx context.Context, c *connection, p protocol.Toke
 	if err != nil {
 		return result, err
 	}
+	until := principal.ExpiresAt
+	principal.ExpiresAt = c.principal.ExpiresAt
 	if principal != c.principal {
 		return result, protocol.Errorf(protocol.CodeForbidden, "token: it is not this executor's")
 	}
+	c.goodUntil(until)
+	result.ExpiresAt = protocol.At(until)
 	return result, nil
 }
 

@@ -117,7 +117,7 @@ func Dial(ctx context.Context, rawURL string, o DialOptions) (Frames, error) {
 	}
 	ws, resp, err := dialCancellable(ctx, &d, rawURL, header, &s)
 	if err != nil {
-		return nil, dialError(ctx, resp, err)
+		return nil, dialError(ctx, o.Token, resp, err)
 	}
 	w := newWebSocket(ws, s, true, newTransportOptions(o.MaxFrameBytes, o.PingInterval, o.DeadAfter))
 	if !slices.Contains(o.Subprotocols, ws.Subprotocol()) {
@@ -153,7 +153,7 @@ func dialCancellable(ctx context.Context, d *websocket.Dialer, rawURL string, he
 	return r.ws, r.resp, r.err
 }
 
-func dialError(ctx context.Context, resp *http.Response, err error) error {
+func dialError(ctx context.Context, token string, resp *http.Response, err error) error {
 	switch {
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		err = fmt.Errorf("%w (%w)", ctx.Err(), err)
@@ -163,11 +163,8 @@ func dialError(ctx context.Context, resp *http.Response, err error) error {
 	if resp == nil || !errors.Is(err, websocket.ErrBadHandshake) {
 		return err
 	}
-	e := &DialError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
-	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-	e.Body = strings.ToValidUTF8(line[:min(len(line), 200)], "")
-	return e
+	return NewDialError(resp, body, token)
 }
 
 func retryAfter(v string) time.Duration {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -67,11 +68,8 @@ func (r *Redactor) Add(secret string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.secrets {
-		if string(s) == secret {
-			return
-		}
-	}
+	// One that is told again is the newest again.
+	r.secrets = slices.DeleteFunc(r.secrets, func(s []byte) bool { return string(s) == secret })
 	r.secrets = append(r.secrets, []byte(secret))
 	if len(r.secrets) > maxSecrets {
 		r.secrets = r.secrets[1:]
