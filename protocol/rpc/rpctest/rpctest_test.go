@@ -2,6 +2,7 @@ package rpctest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -270,6 +271,20 @@ func TestActions(t *testing.T) {
 }
 
 // Faults count over connections.
+// What is watched is every message, also one that a fault then takes away.
+func TestWatch(t *testing.T) {
+	over(t, []Rule{{Method: ask.Name, Answer: true, Nth: 2, Do: Drop}}, func(t *testing.T, e *ends) {
+		var seen []string
+		e.faults.Watch(func(method string, answer bool) { seen = append(seen, fmt.Sprint(method, " ", answer)) })
+		conn := e.client()
+		defer conn.Close()
+		require.NoError(t, e.ask(conn))
+		require.ErrorIs(t, e.ask(conn), context.DeadlineExceeded)
+		e.faults.Watch(nil)
+		require.Equal(t, []string{ask.Name + " false", ask.Name + " true", ask.Name + " false", ask.Name + " true"}, seen)
+	})
+}
+
 func TestFaultsOverConnections(t *testing.T) {
 	over(t, []Rule{{Method: ask.Name, Nth: 3, Do: CutBefore}}, func(t *testing.T, e *ends) {
 		for range 2 {
