@@ -26,16 +26,9 @@ import (
 // result is (case 108).
 func TestRedeliveredCall(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		h := hold()
-		s := w.script(func(s *script) {
-			s.result = func(n int, _ protocol.ToolResultParams) (bool, error) {
-				if n == 1 { // it is read, and the connection lost
-					go w.net.Cut()
-					return false, errRefused
-				}
-				return true, nil
-			}
-		})
+		// The result is read, and the connection lost without an answer.
+		w.faults.Add(rpctest.Rule{Method: protocol.ToolResult.Name, Answer: true, Do: rpctest.CutBefore})
+		h, s := hold(), w.script(nil)
 		w.run(nil, h)
 		synctest.Wait()
 		s.assign(1)

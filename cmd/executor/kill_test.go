@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/brain"
 )
 
 // kills is how often TestKilledExecutor kills; EXECUTOR_KILLS is for more.
@@ -113,4 +117,105 @@ type object = map[string]any
 // bash is a call with a side effect that can be counted.
 func bash(id, format string, args ...any) task {
 	return task{tool: "bash", input: object{"command": fmt.Sprintf(format, args...)}, effect: true, holds: "done"}
+}
+
+// Calls that are sent again to an executor that was killed: while they ran, when their
+// result was not acknowledged, and long after it was (case 108, case 110).
+func TestRedeliveredAfterKill(t *testing.T) {
+	r := newRig(t)
+	again := func() { // killed, and back
+		r.stopExecutor(syscall.SIGKILL)
+		came := r.next(eventRegistered)
+		r.startExecutor()
+		awaitEvent(t, came, eventRegistered)
+	}
+	came := r.next(eventRegistered)
+	r.startExecutor()
+	awaitEvent(t, came, eventRegistered)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := r.current(ctx)
+	require.NoError(t, err)
+	call := func(id, command string) *brain.PendingCall {
+		t.Helper()
+		if r.ledger.record(id) == nil {
+			r.open(id, task{})
+		}
+		c, err := s.Start(ctx, protocol.ToolCallParams{ToolCallID: id, Tool: "bash", Input: inputOf(object{"command": command})})
+		require.NoError(t, err)
+		return c
+	}
+	result := func(c *brain.PendingCall) protocol.ToolResultParams {
+		t.Helper()
+		p, err := c.Result(ctx)
+		require.NoError(t, err)
+		return p
+	}
+
+	const lasts = "echo lasts >> counter; sleep 3"
+	c := call("lasts", lasts)
+	require.Eventually(t, func() bool { return r.ledger.ran(t, "lasts") == 1 }, 20*time.Second, 10*time.Millisecond)
+	again()
+	p := result(c) // without being asked again
+	require.Equal(t, protocol.OutcomeFailed, p.Outcome)
+	require.NotNil(t, p.Error)
+	require.Equal(t, protocol.ReasonOutcomeUnknown, p.Error.Reason)
+	require.Equal(t, p, result(call("lasts", lasts)), "the same answer to the same call")
+
+	const short = "echo short >> counter; echo done"
+	p = result(call("short", short))
+	require.Equal(t, protocol.OutcomeSucceeded, p.Outcome)
+	again()
+	require.Equal(t, p, result(call("short", short)), "the stored result, after the acknowledgement and a kill")
+	again()
+	require.Equal(t, p, result(call("short", short)), "and once more")
+
+	_, err = s.Start(ctx, protocol.ToolCallParams{ToolCallID: "short", Tool: "bash", Input: inputOf(object{"command": "echo other"})})
+	require.ErrorIs(t, err, protocol.ErrConflict, "an id is for one call, also after a kill")
+	require.Equal(t, 1, r.ledger.ran(t, "lasts"))
+	require.Equal(t, 1, r.ledger.ran(t, "short"))
+	require.Empty(t, r.wrong)
+}
+
+// A result that the brain does not take before the executor is killed comes after.
+func TestOwedAfterKill(t *testing.T) {
+	r := newRig(t)
+	r.refuse.Store(true)
+	came := r.next(eventRegistered)
+	r.startExecutor()
+	awaitEvent(t, came, eventRegistered)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := r.current(ctx)
+	require.NoError(t, err)
+	offered := r.next(eventStored)
+	var calls []*brain.PendingCall
+	for n := range 3 {
+		id := fmt.Sprint("owed-", n)
+		job := bash(id, "echo %s >> counter; echo done", id)
+		r.open(id, job)
+		c, err := s.Start(ctx, protocol.ToolCallParams{ToolCallID: id, Tool: job.tool, Input: inputOf(job.input)})
+		require.NoError(t, err)
+		calls = append(calls, c)
+	}
+	awaitEvent(t, offered, eventStored)
+	for n := range calls {
+		id := fmt.Sprint("owed-", n)
+		require.Eventually(t, func() bool { return r.ledger.ran(t, id) == 1 }, 20*time.Second, 10*time.Millisecond)
+	}
+	wait(500 * time.Millisecond) // for the results to be there; if one is not, its outcome is unknown
+	r.stopExecutor(syscall.SIGKILL)
+	r.refuse.Store(false)
+	came = r.next(eventRegistered)
+	r.startExecutor()
+	awaitEvent(t, came, eventRegistered)
+	for n, c := range calls {
+		p, err := c.Result(ctx)
+		require.NoError(t, err)
+		if n == 0 { // this one was offered
+			require.Equal(t, protocol.OutcomeSucceeded, p.Outcome)
+		}
+		require.Equal(t, 1, r.ledger.ran(t, fmt.Sprint("owed-", n)))
+	}
+	require.Empty(t, r.wrong)
 }

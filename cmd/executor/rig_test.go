@@ -65,8 +65,8 @@ func newRig(t *testing.T) *rig {
 	s := newSite(t)
 	r := &rig{site: s, state: filepath.Join(s.home, "state"), log: filepath.Join(s.home, "log"),
 		assigned: make(chan struct{}, 1), events: map[string]chan struct{}{}, address: "127.0.0.1:0"}
-	r.ledger = ledger{counter: filepath.Join(s.work, "counter"), calls: map[string]*record{}, stored: map[string]string{},
-		results: map[string]protocol.ToolResultParams{}, tell: func() { r.tell(eventStored) }}
+	r.counter, r.calls, r.stored = filepath.Join(s.work, "counter"), map[string]*record{}, map[string]string{}
+	r.results, r.onPut = map[string]protocol.ToolResultParams{}, func() { r.tell(eventStored) }
 	require.NoError(t, os.WriteFile(filepath.Join(s.work, "constant"), []byte("this does not change\n"), 0o600))
 	r.startBrain()
 	r.dial = r.address
@@ -297,7 +297,8 @@ func (r *rig) settle(workers *sync.WaitGroup) {
 // ledger is the results as a careful brain stores them, and the calls they belong to.
 type ledger struct {
 	counter string
-	tell    func()
+	onPut   func()
+	refuse  atomic.Bool // nothing is stored
 
 	lock    sync.Mutex
 	calls   map[string]*record
@@ -322,6 +323,10 @@ func (l *ledger) Put(_ context.Context, p protocol.ToolResultParams) (fresh bool
 	if err != nil {
 		return false, err
 	}
+	if l.refuse.Load() {
+		l.onPut()
+		return false, errors.New("nothing is stored just now")
+	}
 	l.lock.Lock()
 	before, known := l.stored[p.ToolCallID]
 	switch {
@@ -336,7 +341,7 @@ func (l *ledger) Put(_ context.Context, p protocol.ToolResultParams) (fresh bool
 		l.stored[p.ToolCallID], l.results[p.ToolCallID] = string(raw), p
 	}
 	l.lock.Unlock()
-	l.tell()
+	l.onPut()
 	return !known, nil
 }
 
@@ -346,6 +351,27 @@ func (l *ledger) open(id string, job task) *record {
 	c := &record{id: id, job: job}
 	l.calls[id] = c
 	return c
+}
+
+func (l *ledger) record(id string) *record {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.calls[id]
+}
+
+// ran counts how often a call's side effect is there.
+func (l *ledger) ran(t *testing.T, id string) (n int) {
+	t.Helper()
+	raw, err := os.ReadFile(l.counter)
+	if !errors.Is(err, os.ErrNotExist) {
+		require.NoError(t, err)
+	}
+	for line := range strings.FieldsSeq(string(raw)) {
+		if line == id {
+			n++
+		}
+	}
+	return n
 }
 
 func (l *ledger) close(c *record, told *protocol.ToolResultParams, err error) {
