@@ -177,13 +177,20 @@ func (r *rig) stopExecutor(s syscall.Signal) {
 	}
 }
 
-// owed is what the executor that registered last said it owed.
-func (r *rig) owed() int {
-	r.t.Helper()
+// logged is how long the log is.
+func (r *rig) logged() int64 {
+	info, err := os.Stat(r.log)
+	require.NoError(r.t, err)
+	return info.Size()
+}
+
+// owed is what the executor that registered behind that point of the log said it owed;
+// -1 when there is none yet.
+func (r *rig) owed(behind int64) int {
 	raw, err := os.ReadFile(r.log)
 	require.NoError(r.t, err)
 	owed := -1
-	for line := range strings.Lines(string(raw)) {
+	for line := range strings.Lines(string(raw[behind:])) {
 		var entry struct {
 			Msg  string `json:"msg"`
 			Owed int    `json:"results_owed"`
@@ -287,16 +294,14 @@ func (r *rig) settle(workers *sync.WaitGroup) {
 	case <-time.After(patience + 10*time.Second):
 		r.t.Fatal("a call hangs")
 	}
-	registered := r.next(eventRegistered)
+	require.Eventually(r.t, func() bool {
+		return slices.ContainsFunc(r.serving.Executors(), (*brain.Executor).Connected)
+	}, 60*time.Second, 10*time.Millisecond, "the executor does not connect any more")
 	r.stopExecutor(syscall.SIGTERM) // which delivers what is owed
+	before := r.logged()
 	r.startExecutor()
-	select {
-	case <-registered:
-	case <-time.After(20 * time.Second):
-		r.t.Fatal("the executor did not come back")
-	}
-	require.Eventually(r.t, func() bool { return r.owed() >= 0 }, 5*time.Second, 10*time.Millisecond)
-	require.Zero(r.t, r.owed(), "results owed in the end")
+	require.Eventually(r.t, func() bool { return r.owed(before) >= 0 }, 20*time.Second, 10*time.Millisecond, "the executor did not come back")
+	require.Zero(r.t, r.owed(before), "results owed in the end")
 }
 
 // ledger is the results as a careful brain stores them, and the calls they belong to.
