@@ -129,14 +129,14 @@ func (s *story) tools() []capabilities.Capability {
 }
 
 // play plays the story to its end, with the given faults in it.
-func (w *world) play(rules ...rpctest.Rule) {
+func (w *world) play(change func(*Options), rules ...rpctest.Rule) {
 	t := w.t
 	s := &story{t: t, w: w, stored: &ledger{results: map[string]string{}}, ran: map[string]int{}}
 	for _, r := range rules {
 		w.faults.Add(r)
 	}
 	s.brain = w.brain(brain.Options{Results: s.stored})
-	w.run(nil, s.tools()...)
+	w.run(change, s.tools()...)
 	x, session := s.assign()
 	id := x.ID()
 
@@ -248,7 +248,7 @@ func frames(t *testing.T) (list []frame) {
 			f.nth = seen[f]
 			list = append(list, f)
 		})
-		w.play()
+		w.play(nil)
 		w.faults.Watch(nil)
 	})
 	// Of the heartbeats the first few: how many there are is chance.
@@ -279,7 +279,7 @@ func TestEveryFrameEveryFault(t *testing.T) {
 							came++
 						}
 					})
-					w.play(f.rule(do))
+					w.play(nil, f.rule(do))
 					w.faults.Watch(nil)
 					require.GreaterOrEqual(t, came, f.nth, "the fault did not happen")
 				})
@@ -302,7 +302,13 @@ func TestTwoFaults(t *testing.T) {
 		j := i + 1 + r.IntN(len(all)-i-1)
 		first, second := faults[r.IntN(len(faults))], faults[r.IntN(len(faults))]
 		t.Run(fmt.Sprint(n, ": ", first.name, ", ", all[i], "; ", second.name, ", ", all[j]), func(t *testing.T) {
-			in(t, func(t *testing.T, w *world) { w.play(all[i].rule(first), all[j].rule(second)) })
+			in(t, func(t *testing.T, w *world) {
+				w.play(func(o *Options) {
+					if n%10 == 0 { // with all that is recorded
+						o.StateDir = t.TempDir()
+					}
+				}, all[i].rule(first), all[j].rule(second))
+			})
 		})
 	}
 	t.Logf("%d pairs, seed %d", pairs, *faultSeed)
