@@ -305,6 +305,7 @@ func TestCutNow(t *testing.T) {
 		require.NoError(t, e.ask(one))
 		e.faults.CutNow()
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		for _, c := range append([]*rpc.Conn{one, two}, e.served...) {
 			<-c.Done()
 			var ce *rpc.CloseError
