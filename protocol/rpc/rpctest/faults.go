@@ -251,6 +251,7 @@ func (w *faulty) WriteFrame(ctx context.Context, frame []byte) error {
 		w.cut()
 		return ErrCut
 	case cutAfter:
+		w.set(&w.wasCut) // before the frame can be answered
 		if err := w.Frames.WriteFrame(ctx, frame); err != nil {
 			return err
 		}

@@ -270,7 +270,6 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// Faults count over connections.
 // What is watched is every message, also one that a fault then takes away.
 func TestWatch(t *testing.T) {
 	over(t, []Rule{{Method: ask.Name, Answer: true, Nth: 2, Do: Drop}}, func(t *testing.T, e *ends) {
@@ -285,6 +284,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
+// Faults count over connections.
 func TestFaultsOverConnections(t *testing.T) {
 	over(t, []Rule{{Method: ask.Name, Nth: 3, Do: CutBefore}}, func(t *testing.T, e *ends) {
 		for range 2 {
