@@ -4,9 +4,10 @@
 GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 60s
+SOAK ?= 10m
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint cross bench fuzz demo
+.PHONY: help build test lint cross bench fuzz soak demo
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +39,9 @@ fuzz: ## every fuzz target for FUZZTIME (60s) each
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
 		done; \
 	done
+
+soak: ## both ends, the network and the machine fail at random for SOAK (10m); the ledger has to be right in the end
+	EXECUTOR_SOAK=$(SOAK) $(GO) test -run '^TestSoak$$' -count 1 -timeout 0 -v ./cmd/executor
 
 demo: ## the whole story in one process
 	$(GO) run ./cmd/executor demo

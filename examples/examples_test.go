@@ -167,7 +167,7 @@ func TestLostConnectionRunsTheCallOnce(t *testing.T) {
 				t.Parallel()
 				runs := filepath.Join(t.TempDir(), "runs")
 				b := brain(t, "echo run >>"+runs+"; echo hi; exit 3")
-				hands := start(t, program("embed"), "-url", cutOnce(t, b.url(), lost == "answer"))
+				hands := start(t, program("embed"), "-url", cutOnce(t, b.url(), `"tool.call"`, 1, lost == "answer"))
 
 				bothEnd(b, hands)
 				requireHiAnd3(t, b.result())
@@ -179,9 +179,46 @@ func TestLostConnectionRunsTheCallOnce(t *testing.T) {
 	}
 }
 
-// cutOnce relays connections to brainURL and returns its own URL. The first
-// connection is cut when the brain sends a tool.call, before or after that is passed on.
-func cutOnce(t *testing.T, brainURL string, passOn bool) string {
+// The connection is lost when the result is stored and not acknowledged yet. It comes
+// again, is acknowledged, and is stored and used once.
+func TestLostAcknowledgementStoresTheResultOnce(t *testing.T) {
+	// What the brain accepts is the session's readiness, and then the result.
+	const ack, result = `"accepted":true`, 2
+	t.Run("go", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		kept, runs := filepath.Join(dir, "results"), filepath.Join(dir, "runs")
+		input, err := json.Marshal(map[string]string{"command": "echo run >>" + runs + "; echo hi; exit 3"})
+		require.NoError(t, err)
+		b := start(t, program("own-brain"), "-results", kept, "bash", string(input))
+		hands := start(t, program("embed"), "-url", cutOnce(t, b.url(), ack, result, false))
+		bothEnd(b, hands)
+		requireHiAnd3(t, b.result())
+		requireLines(t, runs, 1)
+		requireLines(t, kept, 1)
+	})
+	t.Run("node", func(t *testing.T) {
+		t.Parallel()
+		runs := filepath.Join(t.TempDir(), "runs")
+		b := start(t, "node", installNode(t), "echo run >>"+runs+"; echo hi; exit 3")
+		hands := start(t, program("embed"), "-url", cutOnce(t, b.url(), ack, result, false))
+		bothEnd(b, hands)
+		requireHiAnd3(t, b.result()) // which is one line
+		requireLines(t, runs, 1)
+	})
+}
+
+func requireLines(t *testing.T, path string, n int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, n, bytes.Count(text, []byte("\n")), "%s: %s", path, text)
+}
+
+// cutOnce relays connections to brainURL and returns its own URL. A connection is cut
+// when the brain sends mark for the nth time on it, once in all, before or after what
+// it sends there is passed on.
+func cutOnce(t *testing.T, brainURL, mark string, nth int, passOn bool) string {
 	t.Helper()
 	brain, err := url.Parse(brainURL)
 	require.NoError(t, err)
@@ -196,7 +233,7 @@ func cutOnce(t *testing.T, brainURL string, passOn bool) string {
 		for buf := make([]byte, 4096); ; {
 			n, err := brain.Read(buf)
 			seen = append(seen, buf[:n]...)
-			lost := bytes.Contains(seen, []byte(`"tool.call"`)) && cut.CompareAndSwap(false, true)
+			lost := bytes.Count(seen, []byte(mark)) >= nth && cut.CompareAndSwap(false, true)
 			if err != nil || lost && !passOn {
 				return
 			}

@@ -527,9 +527,9 @@ func TestForgetsAway(t *testing.T) {
 		_, ok = b.Executor("0")
 		require.False(t, ok)
 		_, err := first.Assign(t.Context(), protocol.SessionAssignParams{})
-		require.ErrorIs(t, err, errForgotten)
+		require.ErrorIs(t, err, ErrForgotten)
 		_, err = Do(t.Context(), first, greet, nil)
-		require.ErrorIs(t, err, errForgotten)
+		require.ErrorIs(t, err, ErrForgotten)
 		require.NoError(t, b.Close(""))
 	})
 }

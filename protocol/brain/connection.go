@@ -26,7 +26,9 @@ type connection struct {
 	kick      chan struct{} // something below has changed
 	late      func()        // a request was not answered in time
 
-	executor atomic.Pointer[Executor] // set by register
+	executor  atomic.Pointer[Executor] // set by register
+	named     bool                     // with an id that its executor did not have before
+	confirmed atomic.Bool              // the executor has read the answer to register
 
 	published time.Time // when it was attached to its executor
 

@@ -22,9 +22,10 @@ const (
 	maxRetry = 5 * time.Second
 )
 
-// errForgotten is what the methods of an Executor say that was away for so long
-// that it was forgotten.
-var errForgotten = errors.New("executor was away for too long and is forgotten; look it up again")
+// ErrForgotten is what the methods of an Executor return that was away for so long
+// that it was forgotten, or that never learnt its id and has come back under another:
+// whoever wants it has to look it up again.
+var ErrForgotten = errors.New("executor was away for too long and is forgotten; look it up again")
 
 // errSettled says that what was to be asked for has come by other means.
 var errSettled = errors.New("settled")
@@ -137,7 +138,9 @@ func Do[P, R any](ctx context.Context, x *Executor, m protocol.Method[P, R], p P
 		return none, err
 	}
 	if _, ok := ctx.Deadline(); ok {
-		return rpc.Call(ctx, c.rpc, m, p)
+		r, err := rpc.Call(ctx, c.rpc, m, p)
+		c.answered(err)
+		return r, err
 	}
 	return request(ctx, c, m, p)
 }
@@ -149,6 +152,7 @@ func request[P, R any](ctx context.Context, c *connection, m protocol.Method[P, 
 	var r R
 	err := c.rpc.CallRaw(ctx, m.Spec, &p, &r)
 	t.Stop()
+	c.answered(err)
 	return r, err
 }
 
@@ -255,7 +259,7 @@ func (x *Executor) current(ctx context.Context, settled <-chan struct{}) (*conne
 		}
 		if x.forgotten {
 			x.mu.Unlock()
-			return nil, errForgotten
+			return nil, ErrForgotten
 		}
 		if x.changed == nil {
 			x.changed = make(chan struct{})
@@ -284,6 +288,7 @@ func (b *Brain) adopt(c *connection, p protocol.RegisterParams) (*Executor, []st
 	}
 	id := b.identify(c.principal, p.Resume)
 	x := b.executors[id]
+	c.named = c.principal.ExecutorID == "" && (p.Resume == nil || p.Resume.ExecutorID != id)
 	if x == nil {
 		x = &Executor{b: b, id: id, sessions: map[string]*Session{}}
 		b.executors[id] = x
@@ -373,6 +378,7 @@ func (x *Executor) detach(c *connection) {
 		x.broadcast()
 	}
 	x.mu.Unlock()
+	x.expire(c)
 	if !current {
 		return
 	}

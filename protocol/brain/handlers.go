@@ -78,6 +78,7 @@ func (c *connection) registered() error {
 	if c.executor.Load() == nil {
 		return protocol.Errorf(protocol.CodeUnauthorized, "executor.register has to come first").WithRetryable(true)
 	}
+	c.heard()
 	return nil
 }
 

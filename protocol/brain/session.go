@@ -138,7 +138,7 @@ func (x *Executor) hold(p protocol.SessionAssignParams) (*Session, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.forgotten {
-		return nil, errForgotten
+		return nil, ErrForgotten
 	}
 	p.EnvironmentID = cmp.Or(p.EnvironmentID, x.env)
 	s := &Session{x: x, params: p, replaces: old != nil, assigners: 1,

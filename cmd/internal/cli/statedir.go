@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // DefaultStateDir is where a program keeps its state: what systemd says, else below
@@ -62,7 +63,7 @@ func LockState(dir, program string) (lock *StateLock, warning string, err error)
 	if err != nil {
 		return nil, "", fmt.Errorf("state directory: %w; name another with --state-dir", err)
 	}
-	if err := lockFile(f); err != nil {
+	if err := lockSoon(f); err != nil {
 		defer f.Close()
 		if !errors.Is(err, errLocked) {
 			return nil, "", fmt.Errorf("lock state directory %s: %w", dir, err)
@@ -79,6 +80,20 @@ func LockState(dir, program string) (lock *StateLock, warning string, err error)
 		return nil, "", fmt.Errorf("lock state directory %s: %w", dir, err)
 	}
 	return &StateLock{f}, warning, nil
+}
+
+// lockPatience is how long a lock is waited for. A process that was killed while it
+// started a child leaves its lock to that one, which has it until it has become another
+// program.
+const lockPatience = time.Second
+
+func lockSoon(f *os.File) error {
+	for until := time.Now().Add(lockPatience); ; <-time.After(10 * time.Millisecond) {
+		err := lockFile(f)
+		if !errors.Is(err, errLocked) || time.Now().After(until) {
+			return err
+		}
+	}
 }
 
 // holder says who holds the lock.

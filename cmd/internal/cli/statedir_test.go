@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,6 +31,20 @@ func TestLockState(t *testing.T) {
 	require.NoError(t, lock.Close())
 	again, _, err := LockState(dir, "executor")
 	require.NoError(t, err, "free again")
+	require.NoError(t, again.Close())
+}
+
+// A lock that is let go in a moment, as by what a killed process leaves behind, is waited
+// for.
+func TestLockStateWaitsAMoment(t *testing.T) {
+	dir := t.TempDir()
+	lock, _, err := LockState(dir, "executor")
+	require.NoError(t, err)
+	freed := make(chan error, 1)
+	time.AfterFunc(50*time.Millisecond, func() { freed <- lock.Close() })
+	again, _, err := LockState(dir, "executor")
+	require.NoError(t, err)
+	require.NoError(t, <-freed)
 	require.NoError(t, again.Close())
 }
 

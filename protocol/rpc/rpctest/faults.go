@@ -60,6 +60,7 @@ type Rule struct {
 type Faults struct {
 	mu    sync.Mutex
 	rules []*rule
+	watch func(method string, answer bool)
 	live  map[*faulty]struct{}
 }
 
@@ -82,6 +83,14 @@ func (f *Faults) Add(r Rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rules = append(f.rules, &rule{Rule: r})
+}
+
+// Watch has see told of every message from now on, before its fault, one at a time and
+// in order. see must not wait. A test learns from it what a rule may be about.
+func (f *Faults) Watch(see func(method string, answer bool)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watch = see
 }
 
 // Wrap returns frames with the faults. transport is what frames travel over, which
@@ -137,6 +146,9 @@ func (f *Faults) CutNow() {
 func (f *Faults) match(method string, answer bool) Action {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.watch != nil {
+		f.watch(method, answer)
+	}
 	var do Action
 	for _, r := range f.rules {
 		if r.Answer != answer || r.Method != "" && r.Method != method {
@@ -239,6 +251,7 @@ func (w *faulty) WriteFrame(ctx context.Context, frame []byte) error {
 		w.cut()
 		return ErrCut
 	case cutAfter:
+		w.set(&w.wasCut) // before the frame can be answered
 		if err := w.Frames.WriteFrame(ctx, frame); err != nil {
 			return err
 		}

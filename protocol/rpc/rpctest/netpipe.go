@@ -51,11 +51,12 @@ func (c *Conn) Close() error {
 
 // Cut resets the connection: what is on its way is lost, and both ends fail.
 func (c *Conn) Cut() {
-	for _, h := range []*half{c.in, c.out} {
-		h.change(func(h *half) {
-			h.readErr, h.writeErr = first(h.readErr, syscall.ECONNRESET), first(h.writeErr, syscall.ECONNRESET)
-			h.buf = nil
-		})
+	both := []*half{c.in, c.out}
+	for _, h := range both { // first, so that no end that notices can still say so to the other
+		h.change(func(h *half) { h.writeErr, h.buf = first(h.writeErr, syscall.ECONNRESET), nil })
+	}
+	for _, h := range both {
+		h.change(func(h *half) { h.readErr = first(h.readErr, syscall.ECONNRESET) })
 	}
 	c.closed()
 }

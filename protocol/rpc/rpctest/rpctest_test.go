@@ -2,6 +2,7 @@ package rpctest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -269,6 +270,20 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// What is watched is every message, also one that a fault then takes away.
+func TestWatch(t *testing.T) {
+	over(t, []Rule{{Method: ask.Name, Answer: true, Nth: 2, Do: Drop}}, func(t *testing.T, e *ends) {
+		var seen []string
+		e.faults.Watch(func(method string, answer bool) { seen = append(seen, fmt.Sprint(method, " ", answer)) })
+		conn := e.client()
+		defer conn.Close()
+		require.NoError(t, e.ask(conn))
+		require.ErrorIs(t, e.ask(conn), context.DeadlineExceeded)
+		e.faults.Watch(nil)
+		require.Equal(t, []string{ask.Name + " false", ask.Name + " true", ask.Name + " false", ask.Name + " true"}, seen)
+	})
+}
+
 // Faults count over connections.
 func TestFaultsOverConnections(t *testing.T) {
 	over(t, []Rule{{Method: ask.Name, Nth: 3, Do: CutBefore}}, func(t *testing.T, e *ends) {
@@ -290,6 +305,7 @@ func TestCutNow(t *testing.T) {
 		require.NoError(t, e.ask(one))
 		e.faults.CutNow()
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		for _, c := range append([]*rpc.Conn{one, two}, e.served...) {
 			<-c.Done()
 			var ce *rpc.CloseError
