@@ -41,7 +41,7 @@ type rig struct {
 	ledger
 
 	executor *exec.Cmd
-	started  time.Time
+	started  int64         // where its log begins
 	ended    chan struct{} // closed when the executor has
 
 	address  string // of the brain
@@ -147,9 +147,10 @@ func (r *rig) startExecutor(args ...string) {
 	p.Dir = r.work
 	p.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.home, "SHELL=/bin/sh", "TMPDIR=" + r.home}
 	p.Stdout, p.Stderr = log, log
+	r.started = r.logged()
 	require.NoError(r.t, p.Start())
 	ended := make(chan struct{})
-	r.executor, r.started, r.ended = p, time.Now(), ended
+	r.executor, r.ended = p, ended
 	go func() {
 		_ = p.Wait()
 		close(ended)
@@ -172,7 +173,7 @@ func (r *rig) stopExecutor(s syscall.Signal) {
 	}
 	if s != syscall.SIGKILL {
 		how := r.executor.ProcessState.Sys().(syscall.WaitStatus)
-		early := how.Signaled() && how.Signal() == s && time.Since(r.started) < 2*time.Second // it had not begun yet
+		early := how.Signaled() && how.Signal() == s && r.owed(r.started) < 0 // it did not handle signals yet
 		require.True(r.t, how.ExitStatus() == 0 || early, "%v of an executor that was asked to end", r.executor.ProcessState)
 	}
 }
@@ -298,10 +299,9 @@ func (r *rig) settle(workers *sync.WaitGroup) {
 		return slices.ContainsFunc(r.serving.Executors(), (*brain.Executor).Connected)
 	}, 60*time.Second, 10*time.Millisecond, "the executor does not connect any more")
 	r.stopExecutor(syscall.SIGTERM) // which delivers what is owed
-	before := r.logged()
 	r.startExecutor()
-	require.Eventually(r.t, func() bool { return r.owed(before) >= 0 }, 20*time.Second, 10*time.Millisecond, "the executor did not come back")
-	require.Zero(r.t, r.owed(before), "results owed in the end")
+	require.Eventually(r.t, func() bool { return r.owed(r.started) >= 0 }, 20*time.Second, 10*time.Millisecond, "the executor did not come back")
+	require.Zero(r.t, r.owed(r.started), "results owed in the end")
 }
 
 // ledger is the results as a careful brain stores them, and the calls they belong to.
