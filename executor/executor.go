@@ -29,6 +29,7 @@ type Executor struct {
 	box      *outbox.Box
 	mux      *rpc.Mux
 	lease    lease
+	wakes    *wakeWatch
 	machine  *capabilities.Session // of the methods that belong to no session
 
 	life    context.Context // of sessions; ends in Run's shutdown
@@ -70,6 +71,7 @@ func New(opts Options) (*Executor, error) {
 		opts:        opts,
 		log:         opts.Logger.Named("executor"),
 		registry:    capabilities.NewRegistry(opts.Logger),
+		wakes:       newWakeWatch(),
 		leave:       make(chan struct{}, 1),
 		connChanged: make(chan struct{}),
 		gate:        make(chan struct{}),

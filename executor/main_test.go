@@ -41,6 +41,7 @@ type world struct {
 	server *http.Server
 	served sync.WaitGroup
 
+	before func(*Executor) // called, if any, before Run
 	*Executor
 	leave context.CancelFunc // ends Run
 	ran   chan struct{}
@@ -110,6 +111,9 @@ func (w *world) run(change func(*Options), caps ...capabilities.Capability) *Exe
 	require.NoError(w.t, err)
 	require.NoError(w.t, e.Register(caps...))
 	w.Executor = e
+	if w.before != nil {
+		w.before(e)
+	}
 	var ctx context.Context
 	ctx, w.leave = context.WithCancel(w.ctx)
 	go func() {

@@ -54,6 +54,7 @@ type Options struct {
 	MaxInFlight       int           // requests of the brain handled at once (default 64)
 	MinBackoff        time.Duration // of reconnects (default 500 ms)
 	MaxBackoff        time.Duration // default 30 s
+	MaxAttempts       int           // in a row without a healthy connection, then Run ends (default 0: no limit)
 	RequestTimeout    time.Duration // no answer for so long: the connection is dead (default 30 s)
 	DrainTimeout      time.Duration // for running calls when asked to leave (default 30 s)
 	InlineResultBytes int           // longer text is spilled to a file (default 32 KiB)
