@@ -18,7 +18,7 @@ import (
 // maxRefusedBackoff bounds the delay while nothing listens where the brain should
 // be: such an attempt costs nobody anything, and a brain that was restarted is found
 // again soon, by each executor at another moment. After refusedOften such attempts the
-// bound is maxRefusedLong.
+// bound is maxRefusedLong, which is also that while a proxy answers in the brain's place.
 const (
 	maxRefusedBackoff = 4 * time.Second
 	refusedOften      = 150 // about five minutes
@@ -222,11 +222,16 @@ func (d *delays) after(a attempt) time.Duration {
 
 func (d *delays) next(err error) time.Duration {
 	limit := d.caps.NextBackOff()
-	if !refusedOutright(err) {
-		d.refused = 0
-	} else if d.refused++; d.refused <= refusedOften {
-		limit = min(limit, maxRefusedBackoff)
+	refused := refusedOutright(err)
+	if refused {
+		d.refused++
 	} else {
+		d.refused = 0
+	}
+	switch {
+	case refused && d.refused <= refusedOften:
+		limit = min(limit, maxRefusedBackoff)
+	case refused, nobodyBehindProxy(err):
 		limit = min(limit, maxRefusedLong)
 	}
 	return max(rand.N(limit+1), retryFloor(err))

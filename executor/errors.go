@@ -87,6 +87,12 @@ func closedWith(err error, code int) bool {
 	return errors.As(err, &closed) && !closed.Local && closed.Code == code
 }
 
+// nobodyBehindProxy reports whether a proxy before the brain says that it is away.
+func nobodyBehindProxy(err error) bool {
+	var dial *rpc.DialError
+	return errors.As(err, &dial) && (dial.Status == http.StatusBadGateway || dial.Status == http.StatusServiceUnavailable || dial.Status == http.StatusGatewayTimeout)
+}
+
 // maxRetryFloor bounds what a brain, or something on the way to it, may ask for.
 const maxRetryFloor = time.Hour
 

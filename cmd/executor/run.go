@@ -179,6 +179,7 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 		MaxInFlight:       s.MaxInFlight,
 		MinBackoff:        s.MinBackoff,
 		MaxBackoff:        s.MaxBackoff,
+		MaxAttempts:       s.MaxAttempts,
 		RequestTimeout:    s.RequestTimeout,
 		DrainTimeout:      s.DrainTimeout,
 		InlineResultBytes: s.InlineResultBytes,

@@ -47,7 +47,7 @@ func TestPrepareFillsEveryOption(t *testing.T) {
 	s := working(t)
 	s.Insecure, s.Name, s.Environment, s.Workspace, s.Dialect = true, "n", "e", "session", "bma"
 	s.CAFile = writeFile(t, "ca.pem", somePEM(t))
-	s.MaxSessions, s.MaxInFlight, s.InlineResultBytes = 1, 2, 3
+	s.MaxSessions, s.MaxInFlight, s.InlineResultBytes, s.MaxAttempts = 1, 2, 3, 4
 	s.MinBackoff, s.MaxBackoff, s.RequestTimeout, s.DrainTimeout = 4, 5, 6, 7
 	p, err := prepare(&s, cli.NewRedactor(&bytes.Buffer{}))
 	require.NoError(t, err)
@@ -138,6 +138,7 @@ func TestExitCodes(t *testing.T) {
 		executor.ErrRegistrationRefused: 4,
 		executor.ErrUnsupportedProtocol: 4,
 		executor.ErrReplaced:            5,
+		executor.ErrAttemptsExhausted:   1,
 		errors.New("anything else"):     1,
 	} {
 		assert.Equal(t, code, exitCode(fmt.Errorf("around: %w", err)), err)

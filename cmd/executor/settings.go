@@ -37,6 +37,7 @@ type settings struct {
 	InlineResultBytes int
 	MinBackoff        time.Duration
 	MaxBackoff        time.Duration
+	MaxAttempts       int
 	RequestTimeout    time.Duration
 	DrainTimeout      time.Duration
 
@@ -70,6 +71,7 @@ type setting struct {
 	value  func(s *settings) any   // points to where it is kept; its type decides the syntax
 	option string                  // the field of executor.Options it ends up in, if any
 	oneOf  []string                // the only values
+	orNone bool                    // a number that may be 0, which is no limit
 	path   bool                    // a path: ~/ is the home, and relative to the file it is in
 	split  func(s string) []string // a list's variable into its elements (default: as PATH is)
 }
@@ -114,6 +116,8 @@ var table = []setting{
 		value: func(s *settings) any { return &s.MinBackoff }, option: "MinBackoff"},
 	{flag: "max-backoff", usage: "longest upper bound of the `TIME` between attempts to connect",
 		value: func(s *settings) any { return &s.MaxBackoff }, option: "MaxBackoff"},
+	{flag: "max-attempts", usage: "how many attempts to connect may fail in a row before it gives up with exit code 1, a `NUMBER` (default: no limit)",
+		value: func(s *settings) any { return &s.MaxAttempts }, option: "MaxAttempts", orNone: true},
 	{flag: "request-timeout", usage: "`TIME` without an answer after which a connection is dead",
 		value: func(s *settings) any { return &s.RequestTimeout }, option: "RequestTimeout"},
 	{flag: "drain-timeout", usage: "`TIME` for running calls when it is asked to leave",
@@ -191,7 +195,10 @@ func (t setting) set(s *settings, texts []string) error {
 func (t setting) check(s *settings) error {
 	switch v := t.value(s).(type) {
 	case *int:
-		if *v <= 0 {
+		if t.orNone && *v < 0 {
+			return fmt.Errorf("%d: want 0, for no limit, or more", *v)
+		}
+		if !t.orNone && *v <= 0 {
 			return fmt.Errorf("%d: want more than 0", *v)
 		}
 	case *time.Duration:

@@ -207,6 +207,7 @@ func TestWrongValuesNameTheirSource(t *testing.T) {
 		{environ: []string{"EXECUTOR_DRAIN_TIMEOUT=30"}, says: `EXECUTOR_DRAIN_TIMEOUT: "30": want a time like`},
 		{environ: []string{"EXECUTOR_INSECURE=yes please"}, says: `EXECUTOR_INSECURE: "yes please": want true or false`},
 		{environ: []string{"EXECUTOR_MAX_SESSIONS=-1"}, says: "EXECUTOR_MAX_SESSIONS: -1: want more than 0"},
+		{args: []string{"--max-attempts=-1"}, says: "--max-attempts: -1: want 0, for no limit, or more"},
 		{file: "name: x\nmax_sessions: many\n", says: `config.yaml:2: max_sessions: "many": want a whole number`},
 		{file: "log_level: [info, debug]\n", says: "config.yaml:1: log_level: one value is wanted, not a list"},
 		{file: "\n\nbrian: wss://x\n", says: `config.yaml:3: unknown key "brian"; did you mean "brain"?`},

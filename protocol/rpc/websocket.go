@@ -186,7 +186,7 @@ func (w *webSocket) keepAlive() (stop func()) {
 		running.Add(1)
 		w.timerMu.Unlock()
 		defer running.Done()
-		idle := time.Since(time.Unix(0, w.socket.lastRead.Load()))
+		idle := w.socket.idle()
 		if idle >= w.dead {
 			w.silent.Store(true)
 			_ = w.socket.Conn.Close() // the reader and the writer see it
