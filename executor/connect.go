@@ -81,6 +81,9 @@ func (e *Executor) connectLoop(ctx context.Context) error {
 			return end
 		}
 		delay := delays.after(a)
+		if e.door != nil && !errors.Is(a.err, errDoor) {
+			delay = 0 // who dials waits
+		}
 		e.setState(StateWaiting, a.err)
 		e.log.Warn("not connected", zap.Error(a.err), zap.Duration("retry_in", delay.Round(time.Millisecond)))
 		if !e.pause(ctx, delay, retryFloor(a.err)) {
@@ -142,6 +145,9 @@ func (e *Executor) unlessSlept(ctx context.Context) (watched context.Context, st
 
 // dial opens the transport with a fresh credential.
 func (e *Executor) dial(ctx context.Context) (rpc.Frames, error) {
+	if e.door != nil {
+		return e.door.accept(ctx, e)
+	}
 	token := e.next
 	if e.next = ""; token == "" {
 		var err error

@@ -37,6 +37,7 @@ type Executor struct {
 	work    sync.WaitGroup // sessions being prepared or ended
 	ran     atomic.Bool
 	leave   chan struct{} // told when asked to leave, or to leave sooner; see shutdown.go
+	door    *door         // where the brain dials; nil: it is dialled
 	used    string        // credential of the last dial, and of the next when it is known;
 	next    string        // both are the connect loop's
 	states  stateHook
@@ -117,6 +118,11 @@ func (e *Executor) Run(ctx context.Context) error {
 	if e.ran.Swap(true) {
 		return errors.New("an executor runs once")
 	}
+	if err := e.openDoor(); err != nil {
+		e.endLife(errShutdown)
+		return errors.Join(err, e.registry.Close(), e.box.Close())
+	}
+	defer e.closeDoor()
 	e.mux = e.newMux()
 	e.states.start(e.opts.OnState)
 	defer e.states.stop()

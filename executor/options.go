@@ -24,10 +24,13 @@ import (
 // Options of New. Zero fields are defaults; URL, or Dial, is required.
 type Options struct {
 	// URL of the brain: wss://, unix:///path, or ws://, which is for loopback only
-	// unless Insecure is set.
+	// unless Insecure is set. With unix+listen:///path the brain dials: the executor makes
+	// that socket, for its own user, and lets in who has the Token.
 	URL      string
 	Insecure bool
 	// Token returns the credential; it is asked before every dial. nil: none is sent.
+	// For unix+listen it is what the brain has to send, asked for each of its dials, and
+	// required.
 	Token func(ctx context.Context) (string, error)
 	// TLS is for wss (default: the system's roots).
 	TLS *tls.Config
@@ -132,9 +135,12 @@ func (o *Options) checkURL() error {
 		return fmt.Errorf("brain URL %q: the port must be between 1 and 65535", u.Redacted())
 	}
 	switch u.Scheme {
-	case "unix":
+	case "unix", listenScheme:
 		if u.Host != "" || !strings.HasPrefix(u.Path, "/") {
-			return fmt.Errorf("brain URL %q: want unix:///absolute/path", u.Redacted())
+			return fmt.Errorf("brain URL %q: want %s:///absolute/path", u.Redacted(), u.Scheme)
+		}
+		if u.Scheme == listenScheme && o.Token == nil {
+			return fmt.Errorf("brain URL %q: a token is required to listen, or everybody on this machine could drive the executor; give the brain's with --token-file FILE", u.Redacted())
 		}
 		return nil
 	case "wss":
@@ -147,7 +153,7 @@ func (o *Options) checkURL() error {
 	case "":
 		return fmt.Errorf("brain URL %q: not a URL; give one like wss://host/executor", u.Redacted())
 	default:
-		return fmt.Errorf("brain URL %q: the scheme must be wss, ws or unix", u.Redacted())
+		return fmt.Errorf("brain URL %q: the scheme must be wss, ws, unix or unix+listen", u.Redacted())
 	}
 }
 

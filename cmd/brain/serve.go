@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -34,6 +35,7 @@ const (
 type serveOptions struct {
 	listen, tokenFile, stateDir string
 	logLevel, logFormat         string
+	dial                        []string
 }
 
 func serveCommand() *cobra.Command {
@@ -45,6 +47,9 @@ func serveCommand() *cobra.Command {
 			if o.stateDir, err = stateDir(cmd); err != nil {
 				return err
 			}
+			if err := checkDials(o.dial); err != nil {
+				return err
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			return serve(ctx, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -53,6 +58,7 @@ func serveCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:7070", "`ADDR` executors connect to, at /executor; the status page is at /")
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token executors have to send; it is made when there is none (default: token in the state directory)")
+	f.StringArrayVar(&o.dial, "dial", nil, "`URL` unix:///path of an executor that listens (executor run --brain unix+listen:///path), which is sent the same token; may be repeated")
 	f.StringVar(&o.logLevel, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "console", "`FORMAT` of the log: console or json")
 	return c
@@ -110,6 +116,13 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 		addr, what, tokenFile, addr, tokenFile)
 	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		log.Warn("others on the network can read the token and everything else on the way; put TLS in front, or listen on 127.0.0.1")
+	}
+	var dialling sync.WaitGroup
+	defer dialling.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, url := range o.dial {
+		dialling.Go(func() { s.dial(ctx, url, token) })
 	}
 	return s.run(ctx, listener, control)
 }

@@ -464,3 +464,40 @@ func TestTokenStaysSecret(t *testing.T) {
 		assert.NotContains(t, p.stderr.String(), testToken)
 	}
 }
+
+// The other way round: the executor listens at a socket, and the brain dials.
+func TestTheBrainDials(t *testing.T) {
+	s := newSite(t)
+	socket := filepath.Join(s.home, "door")
+	server := s.start("brain", "serve", "--listen", "127.0.0.1:0", "--dial", "unix://"+socket)
+	server.says("connect with")
+	run := []string{"run", "--brain", "unix+listen://" + socket, "--token-file", s.tokenFile()}
+	agent := s.start("executor", run...)
+	agent.says("registered")
+	out, errs, code := s.brain("call", "bash", `{"command":"echo through the door"}`)
+	assert.Equal(t, "through the door\n", out, errs)
+	assert.Equal(t, 0, code)
+
+	// killed, and started again over the socket it left
+	require.NoError(t, agent.cmd.Process.Kill())
+	agent.exit()
+	_, err := os.Lstat(socket)
+	require.NoError(t, err)
+	agent = s.start("executor", run...)
+	agent.says("registered")
+	second := s.start("executor", append(run, "--state-dir", filepath.Join(s.home, "second"))...)
+	assert.Equal(t, 1, second.exit())
+	assert.Contains(t, second.stderr.String(), "another process listens at "+socket)
+	agent.signal(syscall.SIGTERM)
+	assert.Equal(t, 0, agent.exit())
+	assert.NoFileExists(t, socket)
+	server.signal(syscall.SIGTERM)
+	assert.Equal(t, 0, server.exit())
+
+	p := s.start("executor", "run", "--brain", "unix+listen://"+socket)
+	assert.Equal(t, 2, p.exit())
+	assert.Contains(t, p.stderr.String(), "a token is required to listen")
+	p = s.start("brain", "serve", "--dial", "unix+listen://"+socket)
+	assert.Equal(t, 2, p.exit())
+	assert.Contains(t, p.stderr.String(), "want unix:///absolute/path")
+}

@@ -79,7 +79,7 @@ type setting struct {
 // table is all settings of `executor run`. Flags, variables and the configuration
 // file are made from it and nothing else.
 var table = []setting{
-	{flag: "brain", usage: "`URL` of the brain: wss://host/executor, unix:///path, or ws:// on this machine (one for now)",
+	{flag: "brain", usage: "`URL` of the brain: wss://host/executor, ws:// on this machine, unix:///path, or unix+listen:///path, where the brain dials",
 		value: func(s *settings) any { return &s.Brain }, option: "URL", split: splitURLs},
 	{flag: "token-file", usage: "`FILE` with the token for the brain, read at every dial (default: systemd's credential \"token\")",
 		value: func(s *settings) any { return &s.TokenFile }, option: "Token", path: true},
@@ -223,7 +223,7 @@ func splitURLs(s string) []string {
 	}
 	var list []string
 	for _, part := range filepath.SplitList(s) {
-		begins := slices.Contains([]string{"ws", "wss", "unix"}, part)
+		begins := slices.Contains([]string{"ws", "wss", "unix", "unix+listen"}, part)
 		if begins || len(list) == 0 {
 			list = append(list, part)
 		} else {

@@ -181,6 +181,7 @@ func TestListsInVariables(t *testing.T) {
 		{"EXECUTOR_ROOT=/a:/b:ro:/c", func(s settings) []string { return s.Root }, []string{"/a", "/b:ro", "/c"}},
 		{"EXECUTOR_ROOT=ro:ro:./ro", func(s settings) []string { return s.Root }, []string{"ro:ro", "./ro"}},
 		{"EXECUTOR_BRAIN=wss://a:1/x:ws://b:2/y:unix:///run/c", func(s settings) []string { return s.Brain }, []string{"wss://a:1/x", "ws://b:2/y", "unix:///run/c"}},
+		{"EXECUTOR_BRAIN=unix+listen:///run/c:wss://a/", func(s settings) []string { return s.Brain }, []string{"unix+listen:///run/c", "wss://a/"}},
 		{"EXECUTOR_BRAIN=wss://[::1]:7070/x", func(s settings) []string { return s.Brain }, []string{"wss://[::1]:7070/x"}},
 		{"EXECUTOR_CAPABILITIES=shell:files,-git", func(s settings) []string { return s.Capabilities }, []string{"shell", "files", "-git"}},
 	} {

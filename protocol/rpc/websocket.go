@@ -31,6 +31,8 @@ type webSocket struct {
 	out    *output
 	client bool // its frames are masked
 
+	onClose func() // called, if any, when the socket is closed
+
 	limit    atomic.Int64
 	closing  atomic.Bool
 	silent   atomic.Bool   // ended by keepAlive
@@ -228,6 +230,9 @@ func (w *webSocket) Close(code int, reason string) error {
 	case <-t.C:
 	}
 	err := w.socket.Conn.Close()
+	if w.onClose != nil {
+		w.onClose()
+	}
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}
