@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -150,7 +151,10 @@ func (s *site) serve(listen string) *program {
 
 func (s *site) run(args ...string) *program {
 	s.t.Helper()
-	return s.start("executor", append([]string{"run", "--brain", "ws://" + s.addr + "/executor", "--token-file", s.tokenFile(),
+	if !slices.Contains(args, "--token-file") {
+		args = append([]string{"--token-file", s.tokenFile()}, args...)
+	}
+	return s.start("executor", append([]string{"run", "--brain", "ws://" + s.addr + "/executor",
 		"--min-backoff", "50ms", "--max-backoff", "500ms"}, args...)...)
 }
 
@@ -426,11 +430,8 @@ func TestRefusals(t *testing.T) {
 	server := s.serve("127.0.0.1:0")
 	first := s.run()
 	first.says("registered")
-	identity, err := os.ReadFile(filepath.Join(s.home, "state", "executor", "identity.json"))
-	require.NoError(t, err)
 	other := filepath.Join(s.home, "copy")
-	require.NoError(t, os.Mkdir(other, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(other, "identity.json"), identity, 0o600))
+	require.NoError(t, os.CopyFS(filepath.Join(other, "brains"), os.DirFS(filepath.Join(s.home, "state", "executor", "brains"))))
 	s.run("--state-dir", other).says("registered")
 	assert.Equal(t, 5, first.exit())
 	assert.Contains(t, first.stderr.String(), "executor: replaced by another executor with the same identity: ")

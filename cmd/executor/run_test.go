@@ -75,7 +75,6 @@ func TestPrepareRefuses(t *testing.T) {
 		says   string
 	}{
 		{func(s *settings) { s.Brain = nil }, "no brain to connect to; give one with --brain"},
-		{func(s *settings) { s.Brain = []string{"ws://a", "ws://b"} }, "2 brains are given; this version connects to one"},
 		{func(s *settings) { s.Brain = []string{"wss://me:geheim99@host/x"} }, "the credential is given by --token-file"},
 		{func(s *settings) { s.Brain = []string{"wss://me:geheim99@host:port/x"} }, "brain: not a URL"},
 		{func(s *settings) { s.Brain = []string{"wss:/executor?key=geheim99"} }, "the host is missing"},

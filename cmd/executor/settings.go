@@ -17,11 +17,11 @@ import (
 
 // settings are the effective settings of `executor run`.
 type settings struct {
-	Brain        []string
-	TokenFile    string
-	TokenCommand string
-	Insecure     bool
-	CAFile       string
+	Brain         []string
+	TokenFiles    []string
+	TokenCommands []string
+	Insecure      bool
+	CAFile        string
 
 	Dialect     string
 	Name        string
@@ -44,6 +44,11 @@ type settings struct {
 	Config    string
 	LogLevel  string
 	LogFormat string
+
+	// Those of one brain, taken from the lists above; see forEachBrain.
+	TokenFile    string
+	TokenCommand string
+	secrets      []string // what no command is to see
 }
 
 func defaultSettings() settings {
@@ -79,12 +84,12 @@ type setting struct {
 // table is all settings of `executor run`. Flags, variables and the configuration
 // file are made from it and nothing else.
 var table = []setting{
-	{flag: "brain", usage: "`URL` of the brain: wss://host/executor, ws:// on this machine, unix:///path, or unix+listen:///path, where the brain dials",
+	{flag: "brain", usage: "`URL` of the brain: wss://host/executor, ws:// on this machine, unix:///path, or unix+listen:///path, where the brain dials; may be repeated: each has its own sessions and state",
 		value: func(s *settings) any { return &s.Brain }, option: "URL", split: splitURLs},
-	{flag: "token-file", usage: "`FILE` with the token for the brain, read at every dial (default: systemd's credential \"token\")",
-		value: func(s *settings) any { return &s.TokenFile }, option: "Token", path: true},
-	{flag: "token-command", usage: "`COMMAND` that prints the token, run at every dial, instead of --token-file",
-		value: func(s *settings) any { return &s.TokenCommand }, option: "Token"},
+	{flag: "token-file", usage: "`FILE` with the token for the brain, read at every dial (default: systemd's credential \"token\"); one for all brains, or one for each in the same order",
+		value: func(s *settings) any { return &s.TokenFiles }, option: "Token", path: true},
+	{flag: "token-command", usage: "`COMMAND` that prints the token, run at every dial, instead of --token-file; one for all brains, or one for each (in the variable one a line)",
+		value: func(s *settings) any { return &s.TokenCommands }, option: "Token", split: splitLines},
 	{flag: "ca-file", usage: "PEM `FILE` of certificate authorities to trust besides the system's",
 		value: func(s *settings) any { return &s.CAFile }, option: "TLS", path: true},
 	{flag: "insecure", usage: "allow ws:// to another machine, which sends the token and everything else in clear text",
@@ -106,9 +111,9 @@ var table = []setting{
 	{flag: "state-dir", usage: "`DIR` that keeps its identity and the results it owes",
 		value: func(s *settings) any { return &s.StateDir }, option: "StateDir", path: true},
 
-	{flag: "max-sessions", usage: "how many sessions at once, a `NUMBER`",
+	{flag: "max-sessions", usage: "how many sessions at once for each brain, a `NUMBER`",
 		value: func(s *settings) any { return &s.MaxSessions }, option: "MaxSessions"},
-	{flag: "max-in-flight", usage: "how many requests of the brain at once, a `NUMBER`",
+	{flag: "max-in-flight", usage: "how many requests of each brain at once, a `NUMBER`",
 		value: func(s *settings) any { return &s.MaxInFlight }, option: "MaxInFlight"},
 	{flag: "inline-result-bytes", usage: "longer text of a result is kept in a file, a `NUMBER`",
 		value: func(s *settings) any { return &s.InlineResultBytes }, option: "InlineResultBytes"},
@@ -214,6 +219,11 @@ func (t setting) check(s *settings) error {
 		}
 	}
 	return nil
+}
+
+// splitLines splits a variable at its line ends: a command may have any other character.
+func splitLines(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == '\n' })
 }
 
 // splitURLs splits a variable at the colons that another URL follows.
