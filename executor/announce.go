@@ -120,6 +120,9 @@ func (c *connection) announce(ctx context.Context) error {
 		if err := c.e.box.Settled(ctx, p.SessionID); err != nil {
 			return nil
 		}
+		if !c.owns() {
+			return nil
+		}
 		err = c.sayEnded(ctx, *p)
 		var refused *protocol.Error
 		switch {

@@ -331,7 +331,6 @@ func TestDelays(t *testing.T) {
 		require.True(t, low[i])
 		require.InDelta(t, 0.5, float64(sums[i])/rounds/float64(limit), 0.05)
 	}
-	require.Zero(t, d.next(errLeaseLost))
 	require.Equal(t, 90*time.Second, d.next(&rpc.DialError{Status: 503, RetryAfter: 90 * time.Second}))
 	for range 10000 { // never shorter and never a gap: the wait goes on for days
 		require.LessOrEqual(t, d.next(errRefused), 30*time.Second)
@@ -358,9 +357,16 @@ func TestNobodyListens(t *testing.T) {
 	require.True(t, refusedOutright(&os.PathError{Op: "dial", Path: "sock", Err: syscall.ECONNREFUSED}))
 	require.False(t, refusedOutright(errRefused))
 	d := newDelays(500*time.Millisecond, 30*time.Second)
-	for range 1000 {
-		require.LessOrEqual(t, d.next(syscall.ECONNREFUSED), maxRefusedBackoff)
+	var longest time.Duration
+	for n := range 1000 {
+		delay := d.next(syscall.ECONNREFUSED)
+		longest = max(longest, delay)
+		require.LessOrEqual(t, delay, maxRefusedLong)
+		if n < refusedOften {
+			require.LessOrEqual(t, delay, maxRefusedBackoff)
+		}
 	}
+	require.Greater(t, longest, maxRefusedBackoff)
 }
 
 // A brain that accepts and closes at once, or right behind register, is asked ever

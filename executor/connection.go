@@ -28,10 +28,11 @@ type connection struct {
 	replay   int           // results that were owed when it was made
 	replayed chan struct{} // closed when those are acknowledged
 	delivery delivery
+	failed   chan error // what ends it, told by whoever finds it out
 }
 
 func (e *Executor) newConnection(frames rpc.Frames) *connection {
-	c := &connection{e: e, log: e.log, replayed: make(chan struct{})}
+	c := &connection{e: e, log: e.log, replayed: make(chan struct{}), failed: make(chan error, 1)}
 	c.delivery = delivery{c: c, retry: newResultRetry(), failed: make(chan error, 1)}
 	c.rpc = rpc.NewConn(frames, e.mux, &rpc.Options{
 		Dialect:         rpc.DialectOf(e.opts.Dialects, frames.Subprotocol()),
@@ -73,7 +74,7 @@ func (c *connection) register(ctx context.Context) error {
 	before := e.executorID
 	e.mu.Unlock()
 
-	sent := leaseNow()
+	sent := e.lease.now()
 	ctx, cancel := context.WithTimeout(ctx, e.opts.RequestTimeout)
 	defer cancel()
 	r, err := rpc.Call(ctx, c.rpc, protocol.ExecutorRegister, params)
@@ -167,7 +168,11 @@ func (c *connection) serve(ctx context.Context) (healthy bool, err error) {
 			}
 		})
 	}
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case err := <-c.failed:
+		cancel(err)
+	}
 	stop()
 	c.e.mu.Lock()
 	c.e.setConn(nil)
@@ -181,6 +186,20 @@ func (c *connection) serve(ctx context.Context) (healthy bool, err error) {
 		err = context.Cause(ctx) // why this end closed it
 	}
 	return c.beats > 0 && time.Since(since) >= healthyAfter, err
+}
+
+// owns reports whether the lease still holds, which is what anything that speaks for
+// work of this executor needs. When it does not, the connection ends, and the next one
+// says it.
+func (c *connection) owns() bool {
+	if c.e.lease.valid() {
+		return true
+	}
+	select {
+	case c.failed <- errLeaseLost:
+	default:
+	}
+	return false
 }
 
 // end closes the connection and waits for its handlers.

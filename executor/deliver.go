@@ -60,7 +60,8 @@ func (e *Executor) deliverNow() {
 	}
 }
 
-// next sends the oldest result, unless one is under way.
+// next sends the oldest result, unless one is under way. None is sent under a lease
+// that ran out: somebody else may have been given the work.
 func (d *delivery) next() {
 	d.mu.Lock()
 	if d.ctx == nil || d.underWay != nil || d.c.rpc.Err() != nil {
@@ -69,6 +70,10 @@ func (d *delivery) next() {
 	}
 	r, ok := d.c.e.box.Peek()
 	if !ok {
+		d.mu.Unlock()
+		return
+	}
+	if !d.c.owns() {
 		d.mu.Unlock()
 		return
 	}
@@ -135,6 +140,9 @@ func (d *delivery) again() {
 func (d *delivery) trouble(ctx context.Context, r protocol.ToolResultParams, err error) {
 	c := d.c
 	if errors.Is(err, rpc.ErrNoRoom) { // the brain reads slowly: wait for it, here
+		if !c.owns() {
+			return
+		}
 		if err = c.send(ctx, r); err == nil {
 			d.settled(c.e.box.Ack(r.SessionID, r.ToolCallID))
 			return
@@ -211,10 +219,7 @@ func (c *connection) send(ctx context.Context, r protocol.ToolResultParams) erro
 	return err
 }
 
-func closedTooBig(err error) bool {
-	var closed *rpc.CloseError
-	return errors.As(err, &closed) && !closed.Local && closed.Code == protocol.CloseTooBig
-}
+func closedTooBig(err error) bool { return closedWith(err, protocol.CloseTooBig) }
 
 // newResultRetry are the delays after a retryable refusal: 1 s doubling to 30 s.
 func newResultRetry() *backoff.ExponentialBackOff {

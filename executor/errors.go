@@ -18,6 +18,7 @@ var (
 	ErrRegistrationRefused = errors.New("registration refused")
 	ErrUnsupportedProtocol = errors.New("unsupported protocol")
 	ErrReplaced            = errors.New("replaced by another executor with the same identity")
+	ErrAttemptsExhausted   = errors.New("attempts to connect exhausted")
 )
 
 // errRegister wraps the brain's answer to executor.register, which is judged
@@ -44,8 +45,13 @@ func permanent(err error) error {
 		}
 	}
 	var dial *rpc.DialError
-	if errors.As(err, &dial) && (dial.Status == http.StatusUnauthorized || dial.Status == http.StatusForbidden) {
-		return fmt.Errorf("%w: %w; check the token", ErrCredentialRejected, err) // the token was read again before
+	if errors.As(err, &dial) {
+		switch dial.Status {
+		case http.StatusUnauthorized, http.StatusForbidden: // the token was read again before
+			return fmt.Errorf("%w: %w; check the token", ErrCredentialRejected, err)
+		case http.StatusGone: // the brain has known this executor, and says that it is not to come back
+			return fmt.Errorf("%w: %w; the executor, or the brain itself, was removed there", ErrRegistrationRefused, err)
+		}
 	}
 	if errors.Is(err, protocol.ErrUnsupportedProtocol) { // chosen by nobody, or refused in register
 		return fmt.Errorf("%w: %w; update the executor or the brain", ErrUnsupportedProtocol, err)
@@ -73,6 +79,18 @@ func credentialRejected(end error) bool { return errors.Is(end, ErrCredentialRej
 // again costs nobody anything, so that the wait is kept shorter.
 func refusedOutright(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
+}
+
+// closedWith reports whether the peer closed the connection with code.
+func closedWith(err error, code int) bool {
+	var closed *rpc.CloseError
+	return errors.As(err, &closed) && !closed.Local && closed.Code == code
+}
+
+// nobodyBehindProxy reports whether a proxy before the brain says that it is away.
+func nobodyBehindProxy(err error) bool {
+	var dial *rpc.DialError
+	return errors.As(err, &dial) && (dial.Status == http.StatusBadGateway || dial.Status == http.StatusServiceUnavailable || dial.Status == http.StatusGatewayTimeout)
 }
 
 // maxRetryFloor bounds what a brain, or something on the way to it, may ask for.

@@ -31,6 +31,7 @@ type Executor struct {
 	lease    lease
 	load     *load.Sampler
 	creds    credentials
+	wakes    *wakeWatch
 	machine  *capabilities.Session // of the methods that belong to no session
 
 	life    context.Context // of sessions; ends in Run's shutdown
@@ -38,6 +39,7 @@ type Executor struct {
 	work    sync.WaitGroup // sessions being prepared or ended
 	ran     atomic.Bool
 	leave   chan struct{} // told when asked to leave, or to leave sooner; see shutdown.go
+	door    *door         // where the brain dials; nil: it is dialled
 	used    string        // credential of the last dial, and of the next when it is known;
 	next    string        // both are the connect loop's
 	states  stateHook
@@ -73,6 +75,7 @@ func New(opts Options) (*Executor, error) {
 		opts:        opts,
 		log:         opts.Logger.Named("executor"),
 		registry:    capabilities.NewRegistry(opts.Logger),
+		wakes:       newWakeWatch(),
 		leave:       make(chan struct{}, 1),
 		connChanged: make(chan struct{}),
 		gate:        make(chan struct{}),
@@ -118,6 +121,11 @@ func (e *Executor) Run(ctx context.Context) error {
 	if e.ran.Swap(true) {
 		return errors.New("an executor runs once")
 	}
+	if err := e.openDoor(); err != nil {
+		e.endLife(errShutdown)
+		return errors.Join(err, e.registry.Close(), e.box.Close())
+	}
+	defer e.closeDoor()
 	e.mux = e.newMux()
 	e.states.start(e.opts.OnState)
 	defer e.states.stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,31 +18,61 @@ import (
 // suspended or the process stopped: it registers again at once.
 var errLeaseLost = errors.New("the lease ran out")
 
-// heartbeat renews the lease, every interval ±10 %. An error ends the connection.
+// wakeTimeout is for the heartbeat behind a suspend: a connection that does not answer
+// it by then is most likely one that only this end still knows.
+const wakeTimeout = 5 * time.Second
+
+// heartbeat renews the lease, every interval ±10 %, and at once when this process was
+// away. An error ends the connection.
 func (c *connection) heartbeat(ctx context.Context) error {
+	away := c.e.wakes.afterAway()
 	for {
 		jitter := 0.9 + 0.2*rand.Float64()
+		timeout := c.e.opts.RequestTimeout
+		timer := time.NewTimer(time.Duration(float64(c.interval) * jitter))
 		select {
-		case <-time.After(time.Duration(float64(c.interval) * jitter)):
+		case <-timer.C:
+		case <-away:
+			away = c.e.wakes.afterAway()
+			timeout = min(timeout, wakeTimeout)
+			c.log.Info("this process was away, looking whether the brain is still there", zap.Duration("lease_left", c.e.lease.left()))
 		case <-ctx.Done():
+			timer.Stop()
 			return nil
 		}
+		timer.Stop()
 		if !c.e.lease.valid() {
 			return errLeaseLost
 		}
-		if err := c.beat(ctx); err != nil {
+		if err := c.beat(ctx, timeout, away); err != nil {
 			return fmt.Errorf("heartbeat: %w", err)
 		}
 	}
 }
 
-func (c *connection) beat(ctx context.Context) error {
-	ctx, cancel := c.timeout(ctx)
+// beat sends one heartbeat. One that is under way when away is closed has only
+// wakeTimeout left.
+func (c *connection) beat(ctx context.Context, timeout time.Duration, away <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	var watch sync.WaitGroup
+	defer watch.Wait()
 	defer cancel()
+	watch.Go(func() {
+		select {
+		case <-away:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(wakeTimeout):
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 	c.e.mu.Lock()
 	active := c.e.activeSessions()
 	c.e.mu.Unlock()
-	sent := leaseNow()
+	sent := c.e.lease.now()
 	r, err := rpc.Call(ctx, c.rpc, protocol.ExecutorHeartbeat, protocol.HeartbeatParams{ConnectionID: c.id, ActiveSessions: active, Load: c.e.loadNow()})
 	var refused *protocol.Error
 	switch {

@@ -195,11 +195,11 @@ func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lease
 		require.False(t, l.valid())
-		l.renew(leaseNow(), time.Minute)
+		l.renew(l.now(), time.Minute)
 		require.InDelta(t, 60, l.left().Seconds(), 0.1)
 		time.Sleep(50 * time.Second)
 		require.True(t, l.valid())
-		l.renew(leaseNow().Add(-40*time.Second), time.Minute) // an answer that took long
+		l.renew(l.now().Add(-40*time.Second), time.Minute) // an answer that took long
 		require.InDelta(t, 20, l.left().Seconds(), 0.1)
 		time.Sleep(21 * time.Second)
 		require.False(t, l.valid())

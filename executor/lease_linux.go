@@ -6,6 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// knowsSuspended: suspended tells the truth here.
+const knowsSuspended = true
+
 // suspended is for how long the machine has been suspended since it booted.
 func suspended() time.Duration {
 	var boot, mono unix.Timespec

@@ -45,6 +45,7 @@ type world struct {
 	server *http.Server
 	served sync.WaitGroup
 
+	before func(*Executor) // called, if any, before Run
 	*Executor
 	dead  *atomic.Bool       // nothing of it reaches the network any more
 	leave context.CancelFunc // ends Run
@@ -120,6 +121,9 @@ func (w *world) run(change func(*Options), caps ...capabilities.Capability) *Exe
 	require.NoError(w.t, err)
 	require.NoError(w.t, e.Register(caps...))
 	w.Executor = e
+	if w.before != nil {
+		w.before(e)
+	}
 	var ctx context.Context
 	ctx, w.leave = context.WithCancel(w.ctx)
 	go func() {

@@ -25,11 +25,13 @@ import (
 // where the brain is: Credentials, or Dial.
 type Options struct {
 	// URL of the brain: wss://, unix:///path, or ws://, which is for loopback only
-	// unless Insecure is set.
+	// unless Insecure is set. With unix+listen:///path the brain dials: the executor makes
+	// that socket, for its own user, and lets in who has the Token.
 	URL      string
 	Insecure bool
 	// Token returns the credential; it is asked before every dial, and must return when
-	// ctx is done. nil: none is sent.
+	// ctx is done. nil: none is sent. For unix+listen it is what the brain has to send,
+	// asked for each of its dials, and required.
 	Token func(ctx context.Context) (string, error)
 	// Credentials is Token for credentials that end: it is asked before every dial,
 	// unless it just was, and at 80 % of the life of what it gave last. Exchange is one.
@@ -61,6 +63,7 @@ type Options struct {
 	MaxInFlight       int           // requests of the brain handled at once (default 64)
 	MinBackoff        time.Duration // of reconnects (default 500 ms)
 	MaxBackoff        time.Duration // default 30 s
+	MaxAttempts       int           // in a row without a healthy connection, then Run ends (default 0: no limit)
 	RequestTimeout    time.Duration // no answer for so long: the connection is dead (default 30 s)
 	DrainTimeout      time.Duration // for running calls when asked to leave (default 30 s)
 	InlineResultBytes int           // longer text is spilled to a file (default 32 KiB)
@@ -141,9 +144,12 @@ func (o *Options) checkURL() error {
 		return fmt.Errorf("brain URL %q: the port must be between 1 and 65535", u.Redacted())
 	}
 	switch u.Scheme {
-	case "unix":
+	case "unix", listenScheme:
 		if u.Host != "" || !strings.HasPrefix(u.Path, "/") {
-			return fmt.Errorf("brain URL %q: want unix:///absolute/path", u.Redacted())
+			return fmt.Errorf("brain URL %q: want %s:///absolute/path", u.Redacted(), u.Scheme)
+		}
+		if u.Scheme == listenScheme && o.Token == nil {
+			return fmt.Errorf("brain URL %q: a token is required to listen, or everybody on this machine could drive the executor; give the brain's with --token-file FILE", u.Redacted())
 		}
 		return nil
 	case "wss":
@@ -156,7 +162,7 @@ func (o *Options) checkURL() error {
 	case "":
 		return fmt.Errorf("brain URL %q: not a URL; give one like wss://host/executor", u.Redacted())
 	default:
-		return fmt.Errorf("brain URL %q: the scheme must be wss, ws or unix", u.Redacted())
+		return fmt.Errorf("brain URL %q: the scheme must be wss, ws, unix or unix+listen", u.Redacted())
 	}
 }
 

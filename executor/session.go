@@ -242,6 +242,10 @@ func (s *session) sayReady() error {
 		if err != nil {
 			return err
 		}
+		if !c.owns() {
+			s.e.awaitLoss(s.ctx, c)
+			continue
+		}
 		ctx, cancel := c.timeout(s.ctx)
 		answer, err := rpc.CallInOrder(ctx, c.rpc, protocol.SessionReady, params, func(r protocol.AcceptedResult) {
 			if r.Accepted {

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ type serveOptions struct {
 	environmentKeyFile          string
 	tokenTTL                    time.Duration
 	logLevel, logFormat         string
+	dial                        []string
 }
 
 func serveCommand() *cobra.Command {
@@ -45,6 +47,9 @@ func serveCommand() *cobra.Command {
 		Short: "Accept executors until told to stop",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.stateDir, err = stateDir(cmd); err != nil {
+				return err
+			}
+			if err := checkDials(o.dial); err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -57,6 +62,7 @@ func serveCommand() *cobra.Command {
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token executors have to send; it is made when there is none (default: token in the state directory)")
 	f.StringVar(&o.environmentKeyFile, "environment-key-file", "", "`FILE` with the key for which executors get tokens that end, of any environment, beside the token; it is made when there is none (default: no exchange)")
 	f.DurationVar(&o.tokenTTL, "token-ttl", time.Hour, "`TIME` the tokens of the exchange last")
+	f.StringArrayVar(&o.dial, "dial", nil, "`URL` unix:///path of an executor that listens (executor run --brain unix+listen:///path), which is sent the same token; may be repeated")
 	f.StringVar(&o.logLevel, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "console", "`FORMAT` of the log: console or json")
 	return c
@@ -120,6 +126,13 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 	}
 	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		log.Warn("others on the network can read the token and everything else on the way; put TLS in front, or listen on 127.0.0.1")
+	}
+	var dialling sync.WaitGroup
+	defer dialling.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, url := range o.dial {
+		dialling.Go(func() { s.dial(ctx, url, token) })
 	}
 	return s.run(ctx, listener, control)
 }

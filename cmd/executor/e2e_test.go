@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -150,7 +151,10 @@ func (s *site) serve(listen string) *program {
 
 func (s *site) run(args ...string) *program {
 	s.t.Helper()
-	return s.start("executor", append([]string{"run", "--brain", "ws://" + s.addr + "/executor", "--token-file", s.tokenFile(),
+	if !slices.Contains(args, "--token-file") {
+		args = append([]string{"--token-file", s.tokenFile()}, args...)
+	}
+	return s.start("executor", append([]string{"run", "--brain", "ws://" + s.addr + "/executor",
 		"--min-backoff", "50ms", "--max-backoff", "500ms"}, args...)...)
 }
 
@@ -426,15 +430,8 @@ func TestRefusals(t *testing.T) {
 	server := s.serve("127.0.0.1:0")
 	first := s.run()
 	first.says("registered")
-	var identity []byte
-	require.Eventually(t, func() bool {
-		var err error
-		identity, err = os.ReadFile(filepath.Join(s.home, "state", "executor", "state.json"))
-		return err == nil
-	}, 10*time.Second, 10*time.Millisecond)
 	other := filepath.Join(s.home, "copy")
-	require.NoError(t, os.Mkdir(other, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(other, "state.json"), identity, 0o600))
+	require.NoError(t, os.CopyFS(filepath.Join(other, "brains"), os.DirFS(filepath.Join(s.home, "state", "executor", "brains"))))
 	s.run("--state-dir", other).says("registered")
 	assert.Equal(t, 5, first.exit())
 	assert.Contains(t, first.stderr.String(), "executor: replaced by another executor with the same identity: ")
@@ -467,4 +464,41 @@ func TestTokenStaysSecret(t *testing.T) {
 		assert.Contains(t, p.stderr.String(), "what is Bearer [redacted]")
 		assert.NotContains(t, p.stderr.String(), testToken)
 	}
+}
+
+// The other way round: the executor listens at a socket, and the brain dials.
+func TestTheBrainDials(t *testing.T) {
+	s := newSite(t)
+	socket := filepath.Join(s.home, "door")
+	server := s.start("brain", "serve", "--listen", "127.0.0.1:0", "--dial", "unix://"+socket)
+	server.says("connect with")
+	run := []string{"run", "--brain", "unix+listen://" + socket, "--token-file", s.tokenFile()}
+	agent := s.start("executor", run...)
+	agent.says("registered")
+	out, errs, code := s.brain("call", "bash", `{"command":"echo through the door"}`)
+	assert.Equal(t, "through the door\n", out, errs)
+	assert.Equal(t, 0, code)
+
+	// killed, and started again over the socket it left
+	require.NoError(t, agent.cmd.Process.Kill())
+	agent.exit()
+	_, err := os.Lstat(socket)
+	require.NoError(t, err)
+	agent = s.start("executor", run...)
+	agent.says("registered")
+	second := s.start("executor", append(run, "--state-dir", filepath.Join(s.home, "second"))...)
+	assert.Equal(t, 1, second.exit())
+	assert.Contains(t, second.stderr.String(), "another process listens at "+socket)
+	agent.signal(syscall.SIGTERM)
+	assert.Equal(t, 0, agent.exit())
+	assert.NoFileExists(t, socket)
+	server.signal(syscall.SIGTERM)
+	assert.Equal(t, 0, server.exit())
+
+	p := s.start("executor", "run", "--brain", "unix+listen://"+socket)
+	assert.Equal(t, 2, p.exit())
+	assert.Contains(t, p.stderr.String(), "a token is required to listen")
+	p = s.start("brain", "serve", "--dial", "unix+listen://"+socket)
+	assert.Equal(t, 2, p.exit())
+	assert.Contains(t, p.stderr.String(), "want unix:///absolute/path")
 }

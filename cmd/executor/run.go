@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,8 +28,8 @@ func runCommand() *cobra.Command {
 	given := defaultSettings()
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Connect to a brain and work for it until told to stop",
-		Long: `Connect to a brain and work for it until told to stop.
+		Short: "Connect to a brain, or several, and work until told to stop",
+		Long: `Connect to a brain, or several, and work until told to stop.
 
 Every flag is also a variable and a key of the configuration file: --state-dir,
 EXECUTOR_STATE_DIR, state_dir. A flag wins over a variable, a variable over the
@@ -37,7 +38,9 @@ file. Lists in variables are separated like PATH.
 The first SIGTERM or SIGINT lets running calls finish, the second cancels them, the
 third ends the program at once. Exit codes: 0 done, 1 failed, 2 usage or
 configuration, 3 credential rejected, 4 registration refused or unsupported
-protocol, 5 replaced by another executor with the same identity.`,
+protocol, 5 replaced by another executor with the same identity. With several
+brains one that refuses does not end the others; when all have ended, the code is
+that of the first that refused.`,
 		Example: `  executor run --brain wss://brain.example/executor --token-file ~/.config/executor/token --root ~/project`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, warnings, err := resolve(cmd.Flags(), &given, os.Environ())
@@ -67,8 +70,8 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	if err := cli.KeepPrivate(); err != nil {
 		log.Warn("commands of the same user can read this process's environment and memory", zap.Error(err))
 	}
-	p, err := prepare(s, hide)
-	for _, text := range p.warnings {
+	agents, warnings, err := plan(s, hide)
+	for _, text := range warnings {
 		log.Warn(text)
 	}
 	if err != nil {
@@ -83,35 +86,32 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		log.Warn(warning)
 	}
 
-	p.options.Logger = log
-	ex, err := executor.New(p.options)
-	if err != nil {
-		var file *fs.PathError
-		if errors.As(err, &file) {
-			return err // a disk may come back
-		}
-		return cli.WithCode(cli.ExitUsage, err)
+	if err := build(agents, log); err != nil {
+		return err
 	}
-	if err := ex.Register(p.capabilities...); err != nil {
-		return cli.WithCode(cli.ExitUsage, err)
+	for _, a := range agents {
+		log.Info("executor starts", zap.String("version", executor.Version()), zap.String("brain", redactURL(a.options.URL)),
+			zap.String("proxy", a.proxy), zap.String("state_dir", a.options.StateDir), zap.String("config", s.Config),
+			zap.Strings("capabilities", names(a.capabilities)), zap.Strings("roots", rootNames(a.options.Workspace.Roots)))
 	}
-	log.Info("executor starts", zap.String("version", executor.Version()), zap.String("brain", redactURL(p.options.URL)),
-		zap.String("proxy", p.proxy), zap.String("state_dir", s.StateDir), zap.String("config", s.Config),
-		zap.Strings("capabilities", names(p.capabilities)), zap.Strings("roots", rootNames(p.options.Workspace.Roots)))
 
 	var orphans sync.WaitGroup
 	defer orphans.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := onSignals(log, signalActions{
-		drain:  func() { _ = ex.Drain(context.Background()) },
+		drain: func() {
+			for _, a := range agents {
+				_ = a.ex.Drain(context.Background())
+			}
+		},
 		cancel: cancel,
 		exit:   os.Exit,
 	})
 	defer stop()
 	orphans.Go(func() { standard.ReapOrphans(ctx) })
-	if err := ex.Run(ctx); err != nil {
-		return cli.WithCode(exitCode(err), err)
+	if err := runAll(ctx, agents); err != nil {
+		return err
 	}
 	log.Info("executor ended")
 	return nil
@@ -130,7 +130,7 @@ func exitCode(err error) int {
 	return cli.ExitFailed
 }
 
-// prepared is what the settings mean.
+// prepared is what the settings of one brain mean.
 type prepared struct {
 	options      executor.Options
 	capabilities []capabilities.Capability
@@ -138,7 +138,7 @@ type prepared struct {
 	warnings     []string
 }
 
-// prepare checks the settings and makes options of them. It changes nothing on disk
+// prepare checks the settings of one brain and makes options of them. It changes nothing on disk
 // and connects nowhere.
 func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 	brainURL, err := brainOf(s)
@@ -185,6 +185,7 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 		MaxInFlight:       s.MaxInFlight,
 		MinBackoff:        s.MinBackoff,
 		MaxBackoff:        s.MaxBackoff,
+		MaxAttempts:       s.MaxAttempts,
 		RequestTimeout:    s.RequestTimeout,
 		DrainTimeout:      s.DrainTimeout,
 		InlineResultBytes: s.InlineResultBytes,
@@ -192,9 +193,9 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 	if s.Dialect == "bma" {
 		p.options.Dialects = rpc.BMA()
 	}
-	config := standard.Config{Roots: roots, InlineResultBytes: s.InlineResultBytes}
-	if first != "" {
-		config.Secrets = []string{first}
+	config := standard.Config{Roots: roots, InlineResultBytes: s.InlineResultBytes, Secrets: s.secrets}
+	if first != "" && !slices.Contains(config.Secrets, first) {
+		config.Secrets = append(slices.Clip(config.Secrets), first)
 	}
 	if p.capabilities, err = standard.Select(standard.All(config), s.Capabilities); err != nil {
 		return p, cli.Usagef("capabilities: %w", err)
@@ -202,18 +203,15 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 	return p, nil
 }
 
-// brainOf is the one brain. What is wrong with a URL is said without the URL where
-// it could have a password in it.
+// brainOf is the one brain of settings that forEachBrain has split; empty when the
+// token exchange says where it is. What is wrong with a URL is said without the URL
+// where it could have a password in it.
 func brainOf(s *settings) (*url.URL, error) {
-	switch len(s.Brain) {
-	case 0:
+	if len(s.Brain) == 0 {
 		if s.BaseURL != "" { // which says where
 			return &url.URL{}, nil
 		}
 		return nil, cli.Usagef("no brain to connect to; give one with --brain wss://host/executor, EXECUTOR_BRAIN or the key brain")
-	case 1:
-	default:
-		return nil, cli.Usagef("%d brains are given; this version connects to one: run an executor for each, with its own --state-dir", len(s.Brain))
 	}
 	u, err := url.Parse(s.Brain[0])
 	if err != nil {

@@ -47,7 +47,7 @@ func TestPrepareFillsEveryOption(t *testing.T) {
 	s := working(t)
 	s.Insecure, s.Name, s.Environment, s.Workspace, s.Dialect = true, "n", "e", "session", "bma"
 	s.CAFile = writeFile(t, "ca.pem", somePEM(t))
-	s.MaxSessions, s.MaxInFlight, s.InlineResultBytes = 1, 2, 3
+	s.MaxSessions, s.MaxInFlight, s.InlineResultBytes, s.MaxAttempts = 1, 2, 3, 4
 	s.MinBackoff, s.MaxBackoff, s.RequestTimeout, s.DrainTimeout = 4, 5, 6, 7
 	p, err := prepare(&s, cli.NewRedactor(&bytes.Buffer{}))
 	require.NoError(t, err)
@@ -75,7 +75,6 @@ func TestPrepareRefuses(t *testing.T) {
 		says   string
 	}{
 		{func(s *settings) { s.Brain = nil }, "no brain to connect to; give one with --brain"},
-		{func(s *settings) { s.Brain = []string{"ws://a", "ws://b"} }, "2 brains are given; this version connects to one"},
 		{func(s *settings) { s.Brain = []string{"wss://me:geheim99@host/x"} }, "the credential is given by --token-file"},
 		{func(s *settings) { s.Brain = []string{"wss://me:geheim99@host:port/x"} }, "brain: not a URL"},
 		{func(s *settings) { s.Brain = []string{"wss:/executor?key=geheim99"} }, "the host is missing"},
@@ -139,6 +138,7 @@ func TestExitCodes(t *testing.T) {
 		executor.ErrRegistrationRefused: 4,
 		executor.ErrUnsupportedProtocol: 4,
 		executor.ErrReplaced:            5,
+		executor.ErrAttemptsExhausted:   1,
 		errors.New("anything else"):     1,
 	} {
 		assert.Equal(t, code, exitCode(fmt.Errorf("around: %w", err)), err)

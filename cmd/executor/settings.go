@@ -17,11 +17,11 @@ import (
 
 // settings are the effective settings of `executor run`.
 type settings struct {
-	Brain        []string
-	TokenFile    string
-	TokenCommand string
-	Insecure     bool
-	CAFile       string
+	Brain         []string
+	TokenFiles    []string
+	TokenCommands []string
+	Insecure      bool
+	CAFile        string
 
 	BaseURL            string
 	EnvironmentKeyFile string
@@ -40,12 +40,18 @@ type settings struct {
 	InlineResultBytes int
 	MinBackoff        time.Duration
 	MaxBackoff        time.Duration
+	MaxAttempts       int
 	RequestTimeout    time.Duration
 	DrainTimeout      time.Duration
 
 	Config    string
 	LogLevel  string
 	LogFormat string
+
+	// Those of one brain, taken from the lists above; see forEachBrain.
+	TokenFile    string
+	TokenCommand string
+	secrets      []string // what no command is to see
 }
 
 func defaultSettings() settings {
@@ -73,6 +79,7 @@ type setting struct {
 	value  func(s *settings) any   // points to where it is kept; its type decides the syntax
 	option string                  // the field of executor.Options it ends up in, if any
 	oneOf  []string                // the only values
+	orNone bool                    // a number that may be 0, which is no limit
 	path   bool                    // a path: ~/ is the home, and relative to the file it is in
 	split  func(s string) []string // a list's variable into its elements (default: as PATH is)
 }
@@ -80,12 +87,12 @@ type setting struct {
 // table is all settings of `executor run`. Flags, variables and the configuration
 // file are made from it and nothing else.
 var table = []setting{
-	{flag: "brain", usage: "`URL` of the brain: wss://host/executor, unix:///path, or ws:// on this machine (one for now)",
+	{flag: "brain", usage: "`URL` of the brain: wss://host/executor, ws:// on this machine, unix:///path, or unix+listen:///path, where the brain dials; may be repeated: each has its own sessions and state",
 		value: func(s *settings) any { return &s.Brain }, option: "URL", split: splitURLs},
-	{flag: "token-file", usage: "`FILE` with the token for the brain, read at every dial (default: systemd's credential \"token\")",
-		value: func(s *settings) any { return &s.TokenFile }, option: "Token", path: true},
-	{flag: "token-command", usage: "`COMMAND` that prints the token, run at every dial, instead of --token-file",
-		value: func(s *settings) any { return &s.TokenCommand }, option: "Token"},
+	{flag: "token-file", usage: "`FILE` with the token for the brain, read at every dial (default: systemd's credential \"token\"); one for all brains, or one for each in the same order",
+		value: func(s *settings) any { return &s.TokenFiles }, option: "Token", path: true},
+	{flag: "token-command", usage: "`COMMAND` that prints the token, run at every dial, instead of --token-file; one for all brains, or one for each (in the variable one a line)",
+		value: func(s *settings) any { return &s.TokenCommands }, option: "Token", split: splitLines},
 	{flag: "base-url", usage: "`URL` of the brain's API, https://host, where the environment key is exchanged for tokens that end; instead of a token, and of --brain if it says where to connect",
 		value: func(s *settings) any { return &s.BaseURL }, option: "Credentials"},
 	{flag: "environment-key-file", usage: "`FILE` with the key of the environment for --base-url, read at every exchange",
@@ -111,9 +118,9 @@ var table = []setting{
 	{flag: "state-dir", usage: "`DIR` that keeps its identity, its sessions and the results it owes",
 		value: func(s *settings) any { return &s.StateDir }, option: "StateDir", path: true},
 
-	{flag: "max-sessions", usage: "how many sessions at once, a `NUMBER`",
+	{flag: "max-sessions", usage: "how many sessions at once for each brain, a `NUMBER`",
 		value: func(s *settings) any { return &s.MaxSessions }, option: "MaxSessions"},
-	{flag: "max-in-flight", usage: "how many requests of the brain at once, a `NUMBER`",
+	{flag: "max-in-flight", usage: "how many requests of each brain at once, a `NUMBER`",
 		value: func(s *settings) any { return &s.MaxInFlight }, option: "MaxInFlight"},
 	{flag: "inline-result-bytes", usage: "longer text of a result is kept in a file, a `NUMBER`",
 		value: func(s *settings) any { return &s.InlineResultBytes }, option: "InlineResultBytes"},
@@ -121,6 +128,8 @@ var table = []setting{
 		value: func(s *settings) any { return &s.MinBackoff }, option: "MinBackoff"},
 	{flag: "max-backoff", usage: "longest upper bound of the `TIME` between attempts to connect",
 		value: func(s *settings) any { return &s.MaxBackoff }, option: "MaxBackoff"},
+	{flag: "max-attempts", usage: "how many attempts to connect may fail in a row before it gives up with exit code 1, a `NUMBER` (default: no limit)",
+		value: func(s *settings) any { return &s.MaxAttempts }, option: "MaxAttempts", orNone: true},
 	{flag: "request-timeout", usage: "`TIME` without an answer after which a connection is dead",
 		value: func(s *settings) any { return &s.RequestTimeout }, option: "RequestTimeout"},
 	{flag: "drain-timeout", usage: "`TIME` for running calls when it is asked to leave",
@@ -198,7 +207,10 @@ func (t setting) set(s *settings, texts []string) error {
 func (t setting) check(s *settings) error {
 	switch v := t.value(s).(type) {
 	case *int:
-		if *v <= 0 {
+		if t.orNone && *v < 0 {
+			return fmt.Errorf("%d: want 0, for no limit, or more", *v)
+		}
+		if !t.orNone && *v <= 0 {
 			return fmt.Errorf("%d: want more than 0", *v)
 		}
 	case *time.Duration:
@@ -216,6 +228,11 @@ func (t setting) check(s *settings) error {
 	return nil
 }
 
+// splitLines splits a variable at its line ends: a command may have any other character.
+func splitLines(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == '\n' })
+}
+
 // splitURLs splits a variable at the colons that another URL follows.
 func splitURLs(s string) []string {
 	if filepath.ListSeparator != ':' {
@@ -223,7 +240,7 @@ func splitURLs(s string) []string {
 	}
 	var list []string
 	for _, part := range filepath.SplitList(s) {
-		begins := slices.Contains([]string{"ws", "wss", "unix"}, part)
+		begins := slices.Contains([]string{"ws", "wss", "unix", "unix+listen"}, part)
 		if begins || len(list) == 0 {
 			list = append(list, part)
 		} else {

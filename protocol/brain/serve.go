@@ -63,12 +63,7 @@ func (b *Brain) ServeFrames(f rpc.Frames, p Principal) error {
 		return ErrClosed
 	}
 	defer b.work.Done()
-	err := b.connect(f, p).serve()
-	var ce *rpc.CloseError
-	if errors.As(err, &ce) && (ce.Code == protocol.CloseNormal || ce.Code == protocol.CloseGoingAway) {
-		return nil
-	}
-	return err
+	return served(b.connect(f, p).serve())
 }
 
 func (b *Brain) authenticate(r *http.Request) (Principal, error) {

@@ -14,9 +14,9 @@
 // read.go is the read loop, which passes requests to the handlers in mux.go, on
 // workers.go or, when they come alone, by itself, and takeover.go what happens when
 // such a handler holds it up; write.go is the queue of frames going out, small ones
-// first. The WebSocket transport is websocket.go with dial.go, accept.go and unix.go,
-// output.go and frame.go for what goes out and socket.go for what comes in; pipe.go is
-// the transport in memory. rpctest has an in-memory network and faults for tests.
+// first. The WebSocket transport is websocket.go with dial.go, accept.go, unix.go and
+// listen.go (a Unix socket, dialled from either end), output.go and frame.go for what
+// goes out and socket.go for what comes in; pipe.go is the transport in memory. rpctest has an in-memory network and faults for tests.
 //
 // What it promises: a malformed frame is answered and ends nothing; a handler that
 // panics or blocks harms only its own request; requests of one lane run in order of

@@ -11,7 +11,8 @@ import (
 // and remembers when something last came in.
 type socket struct {
 	net.Conn
-	lastRead atomic.Int64 // Unix nanoseconds
+	begun    time.Time
+	lastRead atomic.Int64 // nanoseconds since begun, on the monotonic clock: the wall clock may be set
 	in       []byte       // read and not yet passed on; the reader's
 	inBuf    []byte       // what in points into
 }
@@ -20,9 +21,7 @@ func newSocket(c net.Conn) *socket {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetNoDelay(true)
 	}
-	s := &socket{Conn: c}
-	s.lastRead.Store(time.Now().UnixNano())
-	return s
+	return &socket{Conn: c, begun: time.Now()}
 }
 
 // rawConn is what allows to write without waiting; nil where there is no such thing.
@@ -59,9 +58,14 @@ func (s *socket) Read(p []byte) (int, error) {
 func (s *socket) receive(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	if n > 0 {
-		s.lastRead.Store(time.Now().UnixNano())
+		s.lastRead.Store(int64(time.Since(s.begun)))
 	}
 	return n, err
+}
+
+// idle is for how long nothing has come in.
+func (s *socket) idle() time.Duration {
+	return time.Since(s.begun) - time.Duration(s.lastRead.Load())
 }
 
 // more reports whether something that was read has not been passed on.

@@ -31,6 +31,8 @@ type webSocket struct {
 	out    *output
 	client bool // its frames are masked
 
+	onClose func() // called, if any, when the socket is closed
+
 	limit    atomic.Int64
 	closing  atomic.Bool
 	silent   atomic.Bool   // ended by keepAlive
@@ -186,7 +188,7 @@ func (w *webSocket) keepAlive() (stop func()) {
 		running.Add(1)
 		w.timerMu.Unlock()
 		defer running.Done()
-		idle := time.Since(time.Unix(0, w.socket.lastRead.Load()))
+		idle := w.socket.idle()
 		if idle >= w.dead {
 			w.silent.Store(true)
 			_ = w.socket.Conn.Close() // the reader and the writer see it
@@ -228,6 +230,9 @@ func (w *webSocket) Close(code int, reason string) error {
 	case <-t.C:
 	}
 	err := w.socket.Conn.Close()
+	if w.onClose != nil {
+		w.onClose()
+	}
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agent-executor/executor/cmd/internal/cli"
+	"github.com/agent-executor/executor/protocol/brain"
+)
+
+func TestStateDirOfABrain(t *testing.T) {
+	of := func(raw string) string {
+		u, err := url.Parse(raw)
+		require.NoError(t, err)
+		return stateDirOf("/state", u)
+	}
+	for raw, name := range map[string]string{
+		"wss://brain.example/executor":        "brain.example-executor",
+		"ws://127.0.0.1:7070/executor":        "127.0.0.1-7070-executor",
+		"ws://[::1]:7070/x":                   "1-7070-x",
+		"unix:///run/brain/b.sock":            "run-brain-b.sock",
+		"unix+listen:///run/../%2e%2e/x":      "run-..-..-x",
+		"wss://h/?key=geheim":                 "h",
+		"wss://h/" + strings.Repeat("a", 100): "h-" + strings.Repeat("a", 38),
+		"wss://BÜCHER.example/":               "b-cher.example",
+	} {
+		dir := of(raw)
+		assert.Equal(t, "/state/brains", filepath.Dir(dir), raw)
+		assert.Regexp(t, "^"+strings.ReplaceAll(name, ".", `\.`)+"-[0-9a-f]{8}$", filepath.Base(dir), raw)
+	}
+	assert.Equal(t, of("wss://h/a"), of("wss://h/a"))
+	assert.NotEqual(t, of("wss://h/a"), of("ws://h/a"))
+	assert.NotEqual(t, of("wss://h/?key=a"), of("wss://h/?key=b"))
+}
+
+func TestTokensOfSeveralBrains(t *testing.T) {
+	brains := []string{"ws://127.0.0.1:1/a", "ws://127.0.0.1:2/b", "ws://127.0.0.1:3/c"}
+	var files []string
+	for range brains {
+		files = append(files, writeFile(t, "token", testToken))
+	}
+	for _, c := range []struct {
+		change func(*settings)
+		files  []string
+		says   string
+	}{
+		{func(s *settings) { s.TokenFiles = files[:1] }, []string{files[0], files[0], files[0]}, ""},
+		{func(s *settings) { s.TokenFiles = files }, files, ""},
+		{func(s *settings) { s.TokenFiles = files[:2] }, nil, "token_file: 2 are given for 3 brains; give one for all, or one for each in the same order"},
+		{func(s *settings) { s.TokenFiles = append(files, files[0]) }, nil, "token_file: 4 are given for 3 brains"},
+		{func(s *settings) { s.TokenCommands = []string{"a", "b"} }, nil, "token_command: 2 are given for 3 brains"},
+		{func(s *settings) { s.TokenFiles, s.TokenCommands = files, []string{"a"} }, nil, "are both given"},
+		{func(s *settings) { s.Brain = append(s.Brain, brains[1]) }, nil, "brain ws://127.0.0.1:2/b is given twice"},
+		{func(s *settings) { s.Brain = append(s.Brain, "wss://u:geheim99@h/") }, nil, "the credential is given by --token-file"},
+		{func(s *settings) { s.Brain = nil }, nil, "no brain to connect to"},
+	} {
+		s := working(t)
+		s.Brain = append([]string(nil), brains...)
+		s.TokenFile = ""
+		c.change(&s)
+		agents, _, err := plan(&s, cli.NewRedactor(&bytes.Buffer{}))
+		if c.says != "" {
+			require.ErrorContains(t, err, c.says)
+			assert.Equal(t, cli.ExitUsage, cli.Code(err))
+			assert.NotContains(t, err.Error(), "geheim99")
+			continue
+		}
+		require.NoError(t, err)
+		require.Len(t, agents, 3)
+		dirs := map[string]bool{}
+		for i, a := range agents {
+			assert.Equal(t, brains[i], a.options.URL)
+			assert.Equal(t, strings.TrimPrefix(brains[i], "ws://")[:11], a.name)
+			assert.Equal(t, filepath.Join(s.StateDir, "brains"), filepath.Dir(a.options.StateDir))
+			dirs[a.options.StateDir] = true
+			token, err := a.options.Token(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, testToken, token)
+		}
+		assert.Len(t, dirs, 3)
+		assert.NotSame(t, agents[0].capabilities[0], agents[1].capabilities[0], "each has its own")
+		each, err := forEachBrain(&s)
+		require.NoError(t, err)
+		for i, one := range each {
+			assert.Equal(t, c.files[i], one.TokenFile)
+		}
+	}
+}
+
+// Two brains in one process, each with its own token, sessions, identity and state; one
+// that refuses for good does not end the other; adding one keeps the first's identity.
+func TestTwoBrains(t *testing.T) {
+	s := newSite(t)
+	serve := func(dir string) (server *program, url, token string) {
+		state := filepath.Join(s.home, dir)
+		server = s.start("brain", "serve", "--listen", "127.0.0.1:0", "--state-dir", state)
+		return server, "ws://" + server.says(`brain listens on (\S+)\n(?s:.*)connect with`)[1] + "/executor", filepath.Join(state, "token")
+	}
+	one, oneURL, oneToken := serve("one")
+	_, twoURL, twoToken := serve("two")
+	idOf := func(dir string) string {
+		t.Helper()
+		out, errs, code := s.brain("executors", "--output", "json", "--state-dir", filepath.Join(s.home, dir))
+		require.Equal(t, 0, code, errs)
+		var list []map[string]any
+		if json.Unmarshal([]byte(out), &list) != nil {
+			var object struct{ Executors []map[string]any }
+			require.NoError(t, json.Unmarshal([]byte(out), &object), out)
+			list = object.Executors
+		}
+		require.Len(t, list, 1, out)
+		return list[0]["id"].(string)
+	}
+	backoff := []string{"--min-backoff", "50ms", "--max-backoff", "500ms", "--log-format", "json"}
+	first := s.start("executor", append([]string{"run", "--brain", oneURL, "--token-file", oneToken}, backoff...)...)
+	first.says("registered")
+	id := idOf("one")
+	first.signal(syscall.SIGTERM)
+	require.Equal(t, 0, first.exit())
+
+	both := []string{"run", "--brain", oneURL, "--brain", twoURL, "--token-file", oneToken, "--token-file", twoToken}
+	agent := s.start("executor", append(both, backoff...)...)
+	agent.says(`(?s)registered.*registered`)
+	assert.Equal(t, id, idOf("one"), "the same as before")
+	assert.NotEqual(t, id, idOf("two"))
+	var hosts []string
+	for _, line := range strings.Split(strings.TrimSpace(agent.stderr.String()), "\n") {
+		var entry map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &entry), line)
+		if entry["msg"] == "registered" {
+			hosts = append(hosts, entry["brain"].(string))
+		}
+	}
+	assert.ElementsMatch(t, []string{hostOf(oneURL), hostOf(twoURL)}, hosts)
+
+	call := func(dir string) (string, int) {
+		out, errs, code := s.brain("call", "--state-dir", filepath.Join(s.home, dir), "bash", `{"command":"echo hello"}`)
+		return out + errs, code
+	}
+	for _, dir := range []string{"one", "two"} {
+		out, code := call(dir)
+		assert.Equal(t, "hello\n", out)
+		assert.Equal(t, 0, code)
+	}
+	second := s.start("executor", append(both, backoff...)...)
+	assert.Equal(t, 1, second.exit())
+	assert.Contains(t, second.stderr.String(), "another executor (pid ")
+
+	// The first brain gets another token: to it the executor is a stranger now.
+	one.signal(syscall.SIGTERM)
+	require.Equal(t, 0, one.exit())
+	require.NoError(t, os.WriteFile(filepath.Join(s.home, "strange"), []byte("a-token-that-is-another"), 0o600))
+	s.start("brain", "serve", "--listen", hostOf(oneURL), "--state-dir", filepath.Join(s.home, "one"), "--token-file", filepath.Join(s.home, "strange")).says("connect with")
+	agent.says("this brain is given up")
+	out, code := call("two")
+	assert.Equal(t, "hello\n", out)
+	assert.Equal(t, 0, code)
+	agent.signal(syscall.SIGTERM)
+	assert.Equal(t, 3, agent.exit(), "that of the refusal")
+	assert.Contains(t, agent.stderr.String(), "executor: credential rejected")
+}
+
+func hostOf(raw string) string {
+	u, _ := url.Parse(raw)
+	return u.Host
+}
+
+// All that refuse: the exit code is that of the first, when the last has gone.
+func TestAllBrainsRefuse(t *testing.T) {
+	isolate(t)
+	s := working(t)
+	refusing := brain.New(brain.Options{Authenticate: func(r *http.Request) (brain.Principal, error) {
+		return brain.Principal{EnvironmentID: "theirs"}, nil
+	}})
+	defer refusing.Close("test ends")
+	a := httptest.NewServer(refusing)
+	defer a.Close()
+	gone := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		<-time.After(300 * time.Millisecond)
+		http.Error(rw, "no", http.StatusUnauthorized)
+	}))
+	defer gone.Close()
+	s.Brain = []string{strings.Replace(gone.URL, "http", "ws", 1), strings.Replace(a.URL, "http", "ws", 1)}
+	s.Environment = "mine"
+	var log bytes.Buffer
+	err := run(t.Context(), &s, nil, &log)
+	assert.Equal(t, cli.ExitRefused, cli.Code(err), "%v", err)
+	assert.Equal(t, 2, strings.Count(log.String(), "this brain is given up"))
+}
