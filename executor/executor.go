@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/executor/internal/dirlock"
 	"github.com/agent-executor/executor/executor/internal/load"
 	"github.com/agent-executor/executor/executor/internal/outbox"
 	"github.com/agent-executor/executor/executor/internal/statefile"
@@ -26,6 +27,7 @@ type Executor struct {
 	log      *zap.Logger
 	registry *capabilities.Registry
 	box      *outbox.Box
+	held     *dirlock.Held // the state directory; nil = none
 	state    *keeper
 	mux      *rpc.Mux
 	lease    lease
@@ -47,6 +49,9 @@ type Executor struct {
 	lost atomic.Int64        // results the brain refused for good
 	kept []statefile.Session // from before a restart, until Run
 
+	damaged bool        // the journal: none of kept comes back
+	full    atomic.Bool // what recoverState has said last
+
 	mu           sync.Mutex
 	executorID   string // given by the brain
 	connectionID string // of the last connection
@@ -66,7 +71,8 @@ type Executor struct {
 	maxFrame     int // what the brain takes
 }
 
-// New makes an executor. It opens the state directory and starts nothing.
+// New makes an executor. It takes the state directory, which Run lets go, and starts
+// nothing. The error of one that another executor has is a *HeldError.
 func New(opts Options) (*Executor, error) {
 	if err := opts.setDefaults(); err != nil {
 		return nil, err
@@ -85,17 +91,11 @@ func New(opts Options) (*Executor, error) {
 		load:        load.New(),
 		creds:       credentials{source: opts.credentials()},
 	}
-	var kept statefile.State
-	var err error
-	if e.state, kept, err = openKeeper(opts.StateDir, e.log); err != nil {
+	if err := e.openState(); err != nil {
+		if e.held != nil {
+			_ = e.held.Close()
+		}
 		return nil, err
-	}
-	e.state.snapshot = e.keep
-	e.executorID, e.connectionID, e.kept = kept.ExecutorID, kept.ConnectionID, kept.Sessions
-	e.fences = newFences(kept.Fences)
-	e.ended.init(kept.Ends)
-	if e.box, err = outbox.Open(opts.StateDir); err != nil {
-		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	e.life, e.endLife = context.WithCancelCause(context.Background())
 	e.machine = capabilities.NewSession(e.life, capabilities.SessionConfig{Peer: peer{e}, Logger: opts.Logger})
@@ -123,7 +123,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	}
 	if err := e.openDoor(); err != nil {
 		e.endLife(errShutdown)
-		return errors.Join(err, e.registry.Close(), e.box.Close())
+		return errors.Join(err, e.registry.Close(), e.closeState())
 	}
 	defer e.closeDoor()
 	e.mux = e.newMux()
@@ -158,7 +158,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	e.work.Wait()
 	e.state.stop()
 	e.setState(StateStopped, nil)
-	return errors.Join(err, e.registry.Close(), e.box.Close())
+	return errors.Join(err, e.registry.Close(), e.closeState())
 }
 
 // State of an executor as a whole.
@@ -207,7 +207,7 @@ func (e *Executor) Status() Status {
 	for _, id := range e.activeSessions() {
 		s.Sessions = append(s.Sessions, e.sessions[id].status())
 	}
-	if err := e.state.degraded(); err != nil {
+	if err := e.degraded(); err != nil {
 		s.Degraded = err.Error()
 	}
 	return s

@@ -41,6 +41,7 @@ func (c *connection) heartbeat(ctx context.Context) error {
 			return nil
 		}
 		timer.Stop()
+		c.e.recoverState()
 		if !c.e.lease.valid() {
 			return errLeaseLost
 		}

@@ -71,6 +71,10 @@ func (e *Executor) revive(kept statefile.Session) (s *session, endReason string)
 	if kept.Ending {
 		return nil, kept.EndReason
 	}
+	if e.damaged {
+		e.log.Warn("session cannot come back: the journal was damaged, and calls that it has accepted could run twice", zap.String("session", kept.Assign.SessionID))
+		return nil, protocol.ReasonSessionRejected
+	}
 	s, err := e.reopen(kept)
 	if err != nil {
 		e.log.Warn("session cannot come back", zap.String("session", kept.Assign.SessionID), zap.Error(err))

@@ -178,8 +178,9 @@ func build(agents []*agent, log *zap.Logger) error {
 		ex, err := executor.New(a.options)
 		if err != nil {
 			var file *fs.PathError
-			if errors.As(err, &file) {
-				return err // a disk may come back
+			var held *executor.HeldError
+			if errors.As(err, &file) || errors.As(err, &held) {
+				return err // a disk may come back, another process end
 			}
 			return cli.WithCode(cli.ExitUsage, err)
 		}

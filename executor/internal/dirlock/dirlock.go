@@ -9,10 +9,23 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// ErrHeld is wrapped by the error of a Lock that another process has.
-var ErrHeld = errors.New("is in use")
+// HeldError is the error of a Lock that another process has, or this one by another
+// Lock.
+type HeldError struct {
+	Dir string
+	PID int // of the process; 0 when it is just starting
+}
+
+func (e *HeldError) Error() string {
+	who := "another process"
+	if e.PID != 0 {
+		who = fmt.Sprintf("the process with pid %d", e.PID)
+	}
+	return fmt.Sprintf("%s is in use by %s; stop it, or use another directory", e.Dir, who)
+}
 
 var errLocked = errors.New("locked by another process")
 
@@ -20,8 +33,7 @@ var errLocked = errors.New("locked by another process")
 // process.
 type Held struct{ f *os.File }
 
-// Lock takes a directory, which must be there. The error of one that another process,
-// or this one, holds already wraps ErrHeld and names the process.
+// Lock takes a directory, which must be there. It waits a moment for one that is held.
 func Lock(dir string) (*Held, error) {
 	path := filepath.Join(dir, "lock")
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
@@ -31,10 +43,10 @@ func Lock(dir string) (*Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lockFile(f); err != nil {
+	if err := lockSoon(f); err != nil {
 		defer f.Close()
 		if errors.Is(err, errLocked) {
-			return nil, fmt.Errorf("%s %w%s", dir, ErrHeld, holder(f))
+			return nil, &HeldError{Dir: dir, PID: holder(f)}
 		}
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
@@ -46,17 +58,27 @@ func Lock(dir string) (*Held, error) {
 	return &Held{f}, nil
 }
 
-// holder says who holds the lock.
-func holder(f *os.File) string {
+// patience is how long a lock is waited for. A process that was killed while it started
+// a child leaves its lock to that one, which has it until it has become another program.
+const patience = time.Second
+
+func lockSoon(f *os.File) error {
+	for until := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+		err := lockFile(f)
+		if !errors.Is(err, errLocked) || time.Now().After(until) {
+			return err
+		}
+	}
+}
+
+// holder is the process that holds the lock.
+func holder(f *os.File) int {
 	raw, err := io.ReadAll(io.LimitReader(f, 32))
 	if err != nil {
-		return ""
+		return 0
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil {
-		return "" // it is just starting
-	}
-	return fmt.Sprintf(" by the process with pid %d", pid)
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
+	return pid
 }
 
 // Close lets the directory go.

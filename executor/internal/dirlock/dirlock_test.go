@@ -14,15 +14,17 @@ func TestLock(t *testing.T) {
 	held, err := Lock(dir)
 	require.NoError(t, err)
 	_, err = Lock(dir)
-	require.ErrorIs(t, err, ErrHeld)
-	require.ErrorContains(t, err, dir)
+	var inUse *HeldError
+	require.ErrorAs(t, err, &inUse)
+	require.Equal(t, HeldError{Dir: dir, PID: os.Getpid()}, *inUse)
 	require.ErrorContains(t, err, fmt.Sprint(os.Getpid()))
 	require.NoError(t, held.Close())
 	held, err = Lock(dir) // the file of the one before is there still
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(filepath.Join(dir, "lock"), 0)) // as while it starts, or on a full disk
 	_, err = Lock(dir)
-	require.ErrorIs(t, err, ErrHeld)
+	require.ErrorAs(t, err, &inUse)
+	require.Zero(t, inUse.PID)
 	require.NoError(t, held.Close())
 }
 

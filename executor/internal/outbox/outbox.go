@@ -53,7 +53,6 @@ const (
 // Box is used concurrently.
 type Box struct {
 	journal *journal.Journal // nil: everything is in memory only
-	unlock  func() error
 	losses  []journal.Loss
 	work    sync.WaitGroup // compaction
 
@@ -113,11 +112,7 @@ func (b *Box) Close() error {
 	if b.journal == nil {
 		return nil
 	}
-	err := b.journal.Close()
-	if unlocked := b.unlock(); err == nil {
-		err = unlocked
-	}
-	return err
+	return b.journal.Close()
 }
 
 // Lookup says what is known of a call without recording it. The error is conflict

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/agent-executor/executor/executor/internal/dirlock"
 	"github.com/agent-executor/executor/executor/internal/outbox/journal"
 	"github.com/agent-executor/executor/protocol"
 )
@@ -15,9 +14,8 @@ import (
 // Loss is a part of the journal's files that could not be read.
 type Loss = journal.Loss
 
-// Open opens the box in dir, which is made, for this process alone: an error that wraps
-// dirlock.ErrHeld names the process that has it. An empty dir is a box that ends with
-// the process. What the last process has left is there: results owed, oldest first; for
+// Open opens the box in dir, which is there and belongs to the caller alone. An empty
+// dir is a box that ends with the process. What the last process has left is there: results owed, oldest first; for
 // calls it has not finished, results that say so; results that answer repeats. No
 // damage is an error: Losses tells it.
 func Open(dir string) (*Box, error) {
@@ -29,15 +27,9 @@ func Open(dir string) (*Box, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := dirlock.Lock(dir)
-	if err != nil {
-		return nil, err
-	}
-	b.unlock = lock.Close
 	left := leftovers{}
-	b.journal, b.losses, err = journal.Open(dir, left.visit)
-	if err != nil {
-		_ = lock.Close()
+	var err error
+	if b.journal, b.losses, err = journal.Open(dir, left.visit); err != nil {
 		return nil, err
 	}
 	b.take(left)

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/agent-executor/executor/executor/internal/dirlock"
 	"github.com/agent-executor/executor/executor/internal/outbox/journal"
 	"github.com/agent-executor/executor/protocol"
 )
@@ -102,22 +101,19 @@ func bodies(t *testing.T, dir string) []string {
 	return found
 }
 
-// One directory, one process; and it is free when that has ended.
-func TestOneBoxInADirectory(t *testing.T) {
-	dir := t.TempDir()
+// What is kept is for nobody else to read.
+func TestModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
 	b := openIn(t, dir)
-	_, err := Open(dir)
-	require.ErrorIs(t, err, dirlock.ErrHeld)
-	require.ErrorContains(t, err, fmt.Sprint(os.Getpid()))
+	require.NoError(t, b.Put(result("s", "c", strings.Repeat("x", 300_000))))
 	require.NoError(t, b.Close())
-	require.NoError(t, openIn(t, dir).Close())
-	info, err := os.Stat(filepath.Join(dir, "journal"))
-	require.NoError(t, err)
-	require.EqualValues(t, 0o700, info.Mode().Perm())
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if info, _ := d.Info(); !d.IsDir() {
-			require.EqualValues(t, 0o600, info.Mode().Perm(), path)
+		want := os.FileMode(0o600)
+		if d.IsDir() {
+			want = 0o700
 		}
+		info, _ := d.Info()
+		require.Equal(t, want, info.Mode().Perm(), path)
 		return err
 	}))
 }
