@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -222,7 +223,7 @@ func TestParallelResultsAndHeartbeats(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 32 {
 		calls.Go(func() {
-			for range 5 {
+			for range 3 {
 				got, err := s.Call(t.Context(), "much", nil)
 				require.NoError(t, err)
 				require.Len(t, text(got), 70<<10)
@@ -270,6 +271,7 @@ func TestEndsUnderHeavyResults(t *testing.T) {
 	for n := range 200 {
 		c, err := e.waitConn(t.Context())
 		require.NoError(t, err)
+		<-time.After(rand.N(15 * time.Millisecond)) // at whatever is going on then
 		switch n % 4 {
 		case 0: // the network
 			r.conns.Range(func(k, _ any) bool {
