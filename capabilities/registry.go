@@ -62,7 +62,7 @@ func (r *Registry) Install(c Capability) error {
 	switch {
 	case !capabilityName.MatchString(name):
 		panic(fmt.Sprintf("capabilities: capability name %q does not match %s", name, capabilityName))
-	case name == protocol.CapabilityTools, name == protocol.CapabilityBinaryFrames:
+	case name == protocol.CapabilityTools, name == protocol.CapabilityBinaryFrames, name == protocol.CapabilityMessageParts:
 		panic(fmt.Sprintf("capabilities: %s is advertised by the executor itself", name))
 	case r.names[name]:
 		panic(fmt.Sprintf("capabilities: capability %s is registered twice", name))

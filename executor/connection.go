@@ -100,6 +100,7 @@ func (c *connection) register(ctx context.Context) error {
 	c.rpc.SetMaxSendBytes(r.MaxControlFrameBytes)
 	c.rpc.SetMaxReceiveBytes(max(r.MaxControlFrameBytes, protocol.DefaultMaxControlFrame))
 	c.rpc.SetBinary(r.BinaryFrames)
+	c.rpc.SetParts(r.MessageParts)
 	c.log = e.log.With(zap.String("connection", c.id))
 	e.lease.renew(sent, leaseTTL(r.LeaseTTLMS))
 	if r.ExecutorID == "" {
@@ -253,4 +254,44 @@ func (e *Executor) awaitLoss(ctx context.Context, c *connection) {
 // (spec section 14.4).
 func (c *connection) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.e.opts.RequestTimeout)
+}
+
+// lateness is the request timeout of what may be large: it begins anew as long as the
+// brain reads what is being sent to it, however slowly.
+type lateness struct {
+	mu    sync.Mutex
+	timer *time.Timer // nil when stopped
+	moved int64
+}
+
+// whenLate calls f, unless it is stopped before.
+func (c *connection) whenLate(f func(error)) *lateness {
+	timeout := c.e.opts.RequestTimeout
+	l := &lateness{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.moved, _ = c.rpc.Sending()
+	l.timer = time.AfterFunc(timeout, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		moved, waiting := c.rpc.Sending()
+		switch {
+		case l.timer == nil:
+		case waiting && moved != l.moved:
+			l.moved = moved
+			l.timer.Reset(timeout)
+		default:
+			f(fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded))
+		}
+	})
+	return l
+}
+
+func (l *lateness) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
 }

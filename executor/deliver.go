@@ -29,7 +29,7 @@ type delivery struct {
 	mu       sync.Mutex
 	ctx      context.Context // of the connection's loops; nil before start and after stop
 	underWay *protocol.ToolResultParams
-	late     *time.Timer // no answer by then: the connection is dead
+	late     *lateness // no answer by then: the connection is dead
 	acked    int
 }
 
@@ -78,10 +78,7 @@ func (d *delivery) next() {
 		return
 	}
 	d.underWay = &r
-	timeout := d.c.e.opts.RequestTimeout
-	d.late = time.AfterFunc(timeout, func() {
-		d.fail(fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded))
-	})
+	d.late = d.c.whenLate(d.fail)
 	d.mu.Unlock()
 	err := rpc.Send(d.c.rpc, protocol.ToolResult, r, func(a protocol.AcceptedResult, err error) {
 		if err == nil && !a.Accepted {
@@ -98,7 +95,7 @@ func (d *delivery) next() {
 // its own: it is called on the connection's read loop.
 func (d *delivery) answered(r protocol.ToolResultParams, err error) {
 	d.mu.Lock()
-	d.late.Stop()
+	d.late.stop()
 	if err != nil {
 		if d.ctx != nil && !errors.Is(err, rpc.ErrClosed) { // stop sees to the rest
 			ctx := d.ctx
@@ -198,7 +195,7 @@ func (d *delivery) stop() {
 	d.mu.Lock()
 	d.ctx = nil
 	if d.late != nil {
-		d.late.Stop()
+		d.late.stop()
 	}
 	d.mu.Unlock()
 	d.work.Wait()
@@ -210,11 +207,15 @@ func (d *delivery) stop() {
 // send is one attempt. No answer within the request timeout is an error that ends
 // the connection.
 func (c *connection) send(ctx context.Context, r protocol.ToolResultParams) error {
-	ctx, cancel := c.timeout(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer c.whenLate(cancel).stop()
 	answer, err := rpc.Call(ctx, c.rpc, protocol.ToolResult, r)
 	if err == nil && !answer.Accepted {
 		err = errNotAccepted(protocol.ToolResult.Name)
+	}
+	if late := context.Cause(ctx); errors.Is(err, context.Canceled) && errors.Is(late, context.DeadlineExceeded) {
+		return late
 	}
 	return err
 }

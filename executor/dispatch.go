@@ -110,5 +110,6 @@ func errUnavailable(capability string) *protocol.Error {
 func (e *Executor) capabilities() protocol.Capabilities {
 	c := e.registry.Capabilities()
 	_ = c.Set(protocol.CapabilityBinaryFrames, true) // a bool
+	_ = c.Set(protocol.CapabilityMessageParts, true)
 	return c
 }

@@ -46,8 +46,9 @@ type Executor struct {
 	next    string        // both are the connect loop's
 	states  stateHook
 
-	lost atomic.Int64        // results the brain refused for good
-	kept []statefile.Session // from before a restart, until Run
+	lost    atomic.Int64        // results the brain refused for good
+	dropped atomic.Int64        // notifications that were not sent
+	kept    []statefile.Session // from before a restart, until Run
 
 	damaged bool        // the journal: none of kept comes back
 	full    atomic.Bool // what recoverState has said last
@@ -183,7 +184,10 @@ type Status struct {
 	CallsRunning int             `json:"calls_running"`
 	ResultsOwed  int             `json:"results_owed"`
 	ResultsLost  int64           `json:"results_lost"`
-	LastError    string          `json:"last_error,omitempty"`
+	// NotificationsDropped counts what was not sent since there was no connection, or
+	// no room before a brain that reads slowly: progress, status.
+	NotificationsDropped int64  `json:"notifications_dropped"`
+	LastError            string `json:"last_error,omitempty"`
 	// Degraded says why nothing can be kept over a restart just now.
 	Degraded string `json:"degraded,omitempty"`
 }
@@ -200,7 +204,7 @@ func (e *Executor) Status() Status {
 	defer e.mu.Unlock()
 	s := Status{State: e.phase, Brain: e.knownURL(), ExecutorID: e.executorID, ConnectionID: e.connectionID,
 		LeaseLeft: max(0, e.lease.left()), CallsRunning: e.running, ResultsOwed: e.box.Owed(),
-		ResultsLost: e.lost.Load(), LastError: e.lastError, Sessions: []SessionStatus{}}
+		ResultsLost: e.lost.Load(), NotificationsDropped: e.dropped.Load(), LastError: e.lastError, Sessions: []SessionStatus{}}
 	if e.conn == nil {
 		s.ConnectionID = ""
 	}

@@ -46,14 +46,15 @@ func (s *spread) peak() (peak int, ratio float64, all int) {
 	return peak, float64(peak) * float64(len(s.bins)) / float64(all), all
 }
 
-// A thousand executors of a brain that restarts do not come back in the same moment:
+// The executors of a brain that restarts do not come back in the same moment:
 // from when it is there again, the busiest tenth of a second has less than three times
-// the dials of the mean one (case 92).
+// the dials of the mean one (case 92). EXECUTOR_HERD=1 makes it a thousand of them.
 func TestNoHerd(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
+	const away = 5 * time.Second
+	many, below := 150, 6.0 // so few that chance alone makes peaks
+	if os.Getenv("EXECUTOR_HERD") != "" {
+		many, below = 1000, 3.0
 	}
-	const many, away = 1000, 5 * time.Second
 	in(t, func(t *testing.T, w *world) {
 		old := w.brain(brain.Options{HeartbeatInterval: time.Hour, LeaseTTL: 3 * time.Hour})
 		var down atomic.Bool
@@ -93,10 +94,10 @@ func TestNoHerd(t *testing.T) {
 		down.Store(false)
 		sleep(time.Minute)
 		peak, ratio, n := back.peak()
-		t.Logf("%d dials while it was away, then %d in %.1f s: peak %d in 100 ms, %.2f of the mean", before-many, n, float64(len(back.bins))/10, peak, ratio)
+		t.Logf("%d dials while it was away, then %d in %.1f s: peak %d in 100 ms, %.2f of the mean", before-int64(many), n, float64(len(back.bins))/10, peak, ratio)
 		require.Len(t, next.Executors(), many)
 		require.Less(t, len(back.bins), 150) // all within 15 s
-		require.Less(t, ratio, 3.5)          // one draw; the mean of many is below
+		require.Less(t, ratio, below)
 		leave()
 		all.Wait()
 	})

@@ -34,10 +34,14 @@ func (p peer) Notify(ctx context.Context, method string, params any) error {
 	p.e.mu.Lock()
 	c := p.e.conn
 	p.e.mu.Unlock()
-	if c == nil {
-		return errNoConnection
+	err := errNoConnection
+	if c != nil {
+		err = c.rpc.NotifyRaw(ctx, specOf(method), params)
 	}
-	return c.rpc.NotifyRaw(ctx, specOf(method), params)
+	if err != nil {
+		p.e.dropped.Add(1)
+	}
+	return err
 }
 
 // Call waits for a connection, and sends the request again on the next one when the

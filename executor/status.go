@@ -90,9 +90,12 @@ func (e *Executor) notify(spec protocol.Spec, params any) {
 	c := e.conn
 	e.mu.Unlock()
 	if c == nil {
+		e.dropped.Add(1)
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.rpc.Context(), time.Second)
 	defer cancel()
-	_ = c.rpc.NotifyRaw(ctx, spec, params) // best effort
+	if c.rpc.NotifyRaw(ctx, spec, params) != nil { // best effort
+		e.dropped.Add(1)
+	}
 }

@@ -35,13 +35,14 @@ func (w *world) onLaptop() *laptop {
 func TestWakeEndsTheWait(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		m := w.onLaptop()
-		away := true
+		var back atomic.Bool
 		s := w.script(func(s *script) {
 			s.http = func(n int, rw http.ResponseWriter, _ *http.Request) bool {
-				if away {
-					http.Error(rw, "", http.StatusBadGateway)
+				if back.Load() {
+					return false
 				}
-				return away
+				http.Error(rw, "", http.StatusBadGateway)
+				return true
 			}
 		})
 		w.run(func(o *Options) { o.MinBackoff, o.MaxBackoff = 100*time.Hour, 100*time.Hour })
@@ -50,7 +51,7 @@ func TestWakeEndsTheWait(t *testing.T) {
 		m.suspend(500 * time.Millisecond) // that is no suspend
 		sleep(10 * time.Second)
 		require.Len(t, s.so().dials, 1)
-		away = false
+		back.Store(true)
 		m.suspend(time.Hour)
 		sleep(wakeEvery)
 		require.Len(t, s.so().dials, 2)

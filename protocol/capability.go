@@ -32,6 +32,7 @@ const (
 	CapabilityScripts      = "scripts"
 	CapabilityTools        = "tools"
 	CapabilityBinaryFrames = "binary_frames"
+	CapabilityMessageParts = "message_parts"
 )
 
 // The details of each capability.

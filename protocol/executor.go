@@ -56,6 +56,7 @@ type RegisterResult struct {
 	// does not say, and reconciles with session.stop.
 	Sessions     *[]string `json:"sessions,omitempty"`
 	BinaryFrames bool      `json:"binary_frames,omitempty"`
+	MessageParts bool      `json:"message_parts,omitempty"`
 }
 
 // Load is what the machine, or the cgroup the executor runs in, is busy with.

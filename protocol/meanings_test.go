@@ -58,6 +58,7 @@ var meanings = map[string]string{
 	"max_mcp_frame_bytes":               "largest message on an MCP channel, both ways",
 	"sessions":                          "[x] sessions the brain still holds; absent = it does not say",
 	"RegisterResult.binary_frames":      "[x] the brain reads binary messages",
+	"RegisterResult.message_parts":      "[x] the brain reads messages in parts",
 	"max_artifact_bytes":                "largest artifact",
 	"max_concurrent_process_reads":      "process.read requests that may wait at the same time",
 	"max_inflight_requests":             "requests that may be unanswered at the same time",
@@ -315,6 +316,7 @@ var meanings = map[string]string{
 	// capabilities
 	"enabled":                        "false = as if absent",
 	"Capabilities.binary_frames":     "[x] binary messages are read",
+	"Capabilities.message_parts":     "[x] messages in parts are read",
 	"Capabilities.chrome":            "a browser can be driven",
 	"Capabilities.computer_use":      "screen, mouse and keyboard can be used",
 	"Capabilities.tools":             "[x] the tools that tool.call takes",

@@ -343,5 +343,6 @@ func capabilityDetails() map[string]reflect.Type {
 		protocol.CapabilityScripts:      reflect.TypeFor[protocol.ScriptsDetails](),
 		protocol.CapabilityTools:        reflect.TypeFor[[]protocol.ToolInfo](),
 		protocol.CapabilityBinaryFrames: reflect.TypeFor[bool](),
+		protocol.CapabilityMessageParts: reflect.TypeFor[bool](),
 	}
 }

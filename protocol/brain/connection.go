@@ -36,6 +36,7 @@ type connection struct {
 	id     string
 	result *protocol.RegisterResult // what register was answered with
 	binary bool                     // the executor takes binary messages
+	parts  bool                     // and messages in parts
 
 	// What has to happen at what time; zero = not.
 	endAt   time.Time // the register timeout, later the lease
@@ -173,6 +174,7 @@ func (c *connection) register(p protocol.RegisterParams) (protocol.RegisterResul
 	}
 	c.id = uuid.NewString()
 	c.binary = p.Capabilities.Has(protocol.CapabilityBinaryFrames)
+	c.parts = p.Capabilities.Has(protocol.CapabilityMessageParts)
 	x, sessions := b.adopt(c, p)
 	if x == nil {
 		return protocol.RegisterResult{}, nil, protocol.Errorf(protocol.CodeResourceUnavailable, "the brain is going away")
@@ -189,6 +191,7 @@ func (c *connection) register(p protocol.RegisterParams) (protocol.RegisterResul
 		MaxMCPFrameBytes:     protocol.DefaultMaxMCPFrame,
 		Sessions:             &sessions,
 		BinaryFrames:         true,
+		MessageParts:         true,
 	}
 	// A larger limit holds from now on, a smaller one once the peer knows it.
 	c.rpc.SetMaxReceiveBytes(max(b.opts.MaxControlFrameBytes, protocol.DefaultMaxControlFrame))
@@ -203,6 +206,7 @@ func (c *connection) publish() {
 	c.rpc.SetMaxReceiveBytes(c.b.opts.MaxControlFrameBytes)
 	c.rpc.SetMaxSendBytes(c.b.opts.MaxControlFrameBytes)
 	c.rpc.SetBinary(c.binary)
+	c.rpc.SetParts(c.parts)
 	c.published = time.Now()
 	x := c.executor.Load()
 	x.attach(c)

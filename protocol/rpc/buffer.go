@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/agent-executor/executor/protocol/internal/jsonwire"
@@ -57,6 +58,15 @@ func (f *buffer) reserve(n int) {
 	b := append((*p)[:0], f.b...)
 	f.free()
 	f.b, f.home = b, p
+}
+
+// grow is reserve for what grows piece by piece to any size.
+func (f *buffer) grow(n int) {
+	if len(f.b)+n <= cap(f.b) || len(f.b)+n <= largeBuffer {
+		f.reserve(n)
+		return
+	}
+	f.b = slices.Grow(f.b, n)
 }
 
 // Write lets an encoder write into the buffer.

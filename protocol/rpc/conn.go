@@ -80,10 +80,14 @@ type Conn struct {
 
 	maxSend  atomic.Int64
 	binary   atomic.Bool
+	parts    atomic.Bool
 	closing  atomic.Bool // what still comes in is dropped
 	lastID   atomic.Uint64
 	inFlight atomic.Int32 // requests of the peer being handled
 	dropped  atomic.Int64 // notifications that were dropped
+
+	maxReceive atomic.Int64 // of a message in parts; of others the transport sees to it
+	partial    buffer       // what has come of one; the reader's
 
 	work  sync.WaitGroup // the read loop, handlers, the write loop
 	begin sync.Once
@@ -110,6 +114,7 @@ func NewConn(f Frames, mux *Mux, opts *Options) *Conn {
 		c.opts.MaxSendBytes = protocol.DefaultMaxControlFrame
 	}
 	c.maxSend.Store(int64(c.opts.MaxSendBytes))
+	c.maxReceive.Store(protocol.DefaultMaxControlFrame)
 	c.ctx, c.cancel = context.WithCancel(context.WithValue(context.Background(), connKey{}, c))
 	c.w.init(c)
 	c.workers.c = c
@@ -186,16 +191,25 @@ func (c *Conn) SetMaxSendBytes(n int) {
 	}
 }
 
-// SetMaxReceiveBytes sets the largest frame this end takes, where the transport
-// has such a limit.
+// SetMaxReceiveBytes sets the largest message this end takes: one that comes in parts,
+// and, where the transport has such a limit, any.
 func (c *Conn) SetMaxReceiveBytes(n int) {
-	if f, ok := c.frames.(interface{ SetMaxReceiveBytes(int) }); ok && n > 0 {
+	if n <= 0 {
+		return
+	}
+	c.maxReceive.Store(int64(n))
+	if f, ok := c.frames.(interface{ SetMaxReceiveBytes(int) }); ok {
 		f.SetMaxReceiveBytes(n)
 	}
 }
 
 // SetBinary says that the peer takes binary messages (spec section 1.7).
 func (c *Conn) SetBinary(ok bool) { c.binary.Store(ok) }
+
+// Sending says whether something large waits for the peer to read, and a number that
+// changes as long as it does: an answer that is waited for longer than usual may be one
+// to what has not arrived.
+func (c *Conn) Sending() (moved int64, waiting bool) { return c.w.sending() }
 
 // Subprotocol is what the two ends agreed on.
 func (c *Conn) Subprotocol() string { return c.frames.Subprotocol() }

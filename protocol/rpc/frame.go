@@ -63,7 +63,7 @@ func maskBytes(key uint32, p []byte) {
 }
 
 func opcodeOf(frame []byte) byte {
-	if isBinary(frame) {
+	if isBinary(frame) || isPart(frame) {
 		return opBinary
 	}
 	return opText

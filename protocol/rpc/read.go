@@ -50,6 +50,17 @@ func (c *Conn) dispatch(f buffer) (reading bool) {
 		f.free()
 		return true
 	}
+	if isPart(f.b) {
+		whole, complete, err := c.collect(f)
+		if err != nil {
+			c.fail(err)
+			return false
+		}
+		if !complete {
+			return true
+		}
+		f = whole
+	}
 	m, bad := parseMessage(f.b)
 	if bad != nil {
 		f.free()

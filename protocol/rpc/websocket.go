@@ -29,7 +29,8 @@ type webSocket struct {
 	ws     *websocket.Conn
 	socket *socket
 	out    *output
-	client bool // its frames are masked
+	pace   *pace // nil when there are no pings
+	client bool  // its frames are masked
 
 	onClose func() // called, if any, when the socket is closed
 
@@ -61,6 +62,13 @@ func newWebSocket(ws *websocket.Conn, s *socket, client bool, o transportOptions
 		w.out = newOutput(to, s.rawConn())
 	} else { // TLS
 		w.out = newOutput(to, nil)
+	}
+	if o.ping > 0 {
+		w.pace = &pace{credit: firstCredit, ping: func(payload []byte) { w.out.add(opPing, true, w.client, payload) }}
+		ws.SetPongHandler(func(data string) error {
+			w.pace.pong(data)
+			return nil
+		})
 	}
 	ws.SetPingHandler(func(data string) error {
 		w.control(opPong, []byte(data))
@@ -139,8 +147,8 @@ func (w *webSocket) readMessage(f *buffer) error {
 	}
 }
 
-// WriteFrame writes a message of any size in chunks, each with its own deadline,
-// with pings and pongs between them.
+// WriteFrame writes a message of any size in chunks, each with its own deadline and not
+// before the peer has read most of those before, with pings and pongs between them.
 func (w *webSocket) WriteFrame(ctx context.Context, frame []byte) error {
 	opcode := opcodeOf(frame)
 	for first := true; first || len(frame) > 0; first = false {
@@ -150,8 +158,32 @@ func (w *webSocket) WriteFrame(ctx context.Context, frame []byte) error {
 		n := min(len(frame), maxBatch)
 		w.out.add(opcode, n == len(frame), w.client, frame[:n])
 		frame, opcode = frame[n:], opContinuation
+		if w.pace != nil {
+			w.pace.wrote(n)
+		}
 		if err := w.flush(); err != nil {
 			return err
+		}
+		if len(frame) > 0 {
+			if err := w.awaitCredit(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// awaitCredit waits until more bulk may be written.
+func (w *webSocket) awaitCredit(ctx context.Context) error {
+	for w.pace != nil {
+		changed := w.pace.wait()
+		if changed == nil {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return nil
@@ -193,6 +225,9 @@ func (w *webSocket) keepAlive() (stop func()) {
 			w.silent.Store(true)
 			_ = w.socket.Conn.Close() // the reader and the writer see it
 			return
+		}
+		if w.pace != nil {
+			w.pace.late()
 		}
 		w.control(opPing, nil)
 		w.timerMu.Lock()

@@ -38,6 +38,14 @@ type batchWriter interface {
 	flush() error
 }
 
+// pacer is what a transport offers that knows how much of what was sent the peer has
+// read.
+type pacer interface {
+	ready() bool  // more bulk may be written; else resume is called when it may
+	wrote(n int)  // of bulk that was appended
+	moved() int64 // changes as long as the peer reads bulk
+}
+
 // writer is the queue of frames to be sent and the one who writes them: the
 // sender itself when nobody else does and it would not have to wait, else a
 // goroutine that lives while there is something to write. Small frames go first.
@@ -45,15 +53,21 @@ type writer struct {
 	c     *Conn
 	batch batchWriter // nil when the transport has none
 
-	mu      sync.Mutex
-	urgent  queue
-	bulk    queue
-	queued  int
-	busy    bool          // somebody is writing
-	room    chan struct{} // closed when there is room again; nil when nobody waits
-	idle    chan struct{} // closed when all is written; nil when nobody waits
-	err     error         // no more frames are taken
-	aborted bool          // no more are written
+	pace pacer // nil likewise
+
+	mu       sync.Mutex
+	urgent   queue
+	bulk     queue
+	part     buffer        // of the bulk, what is being sent in parts
+	partSent int           // how much of it was taken
+	taken    int64         // bytes of bulk so far
+	hurried  int           // bytes in urgent
+	queued   int           // bytes of bulk
+	busy     bool          // somebody is writing
+	room     chan struct{} // closed when there is room again; nil when nobody waits
+	idle     chan struct{} // closed when all is written; nil when nobody waits
+	err      error         // no more frames are taken
+	aborted  bool          // no more are written
 }
 
 // queue is a first-in-first-out list of frames.
@@ -80,6 +94,40 @@ func (q *queue) pop() buffer {
 func (w *writer) init(c *Conn) {
 	w.c = c
 	w.batch, _ = c.frames.(batchWriter)
+	if f, ok := c.frames.(*webSocket); ok && f.pace != nil {
+		f.pace.resume = w.resume
+		w.pace = f.pace
+	}
+}
+
+// resume goes on with bulk when the peer has read what was sent.
+func (w *writer) resume() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.busy && !w.aborted && w.hasBulk() {
+		w.busy = true
+		w.hand()
+	}
+}
+
+// sending is a number that changes as long as bulk goes out, and whether some waits.
+func (w *writer) sending() (moved int64, waiting bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pace != nil {
+		moved = w.pace.moved()
+	}
+	return moved + w.taken, w.busy || w.hasBulk()
+}
+
+func (w *writer) hasBulk() bool { return w.part.home != nil || !w.bulk.empty() }
+
+// mayBulk reports whether there is bulk, and may be written. w.mu is held.
+func (w *writer) mayBulk() bool { return w.hasBulk() && (w.pace == nil || w.pace.ready()) }
+
+// inParts reports whether what comes next of the bulk goes in parts. w.mu is held.
+func (w *writer) inParts() bool {
+	return w.part.home != nil || w.bulk.peek() > maxPart && w.c.parts.Load()
 }
 
 // send queues a frame, which it owns from then on. It waits while too much is queued,
@@ -88,8 +136,10 @@ func (w *writer) init(c *Conn) {
 // come, so that one write may serve them all. queued, if any, is called when the frame
 // has its place in the queue and before it is written.
 func (w *writer) send(ctx context.Context, f buffer, stream, gather bool, queued func()) error {
+	small := len(f.b) <= smallFrame
+	urgent := small && !stream
 	w.mu.Lock()
-	for w.queued > maxQueued && w.err == nil {
+	for w.err == nil && (urgent && w.hurried > maxQueued || !urgent && w.queued > maxQueued) {
 		if w.room == nil {
 			w.room = make(chan struct{})
 		}
@@ -114,11 +164,11 @@ func (w *writer) send(ctx context.Context, f buffer, stream, gather bool, queued
 		f.free()
 		return w.c.closedError()
 	}
-	w.queued += len(f.b)
-	small := len(f.b) <= smallFrame
-	if small && !stream {
+	if urgent {
+		w.hurried += len(f.b)
 		w.urgent.push(f)
 	} else {
+		w.queued += len(f.b)
 		w.bulk.push(f)
 	}
 	write := !w.busy && w.batch != nil
@@ -234,37 +284,49 @@ func (w *writer) loopFrames() {
 	}
 }
 
-// rest ends the writing when the queues are empty. w.mu is held.
+// rest ends the writing when nothing is left, or nothing that the peer has room for.
+// w.mu is held.
 func (w *writer) rest() bool {
-	if !w.urgent.empty() || !w.bulk.empty() {
+	if !w.urgent.empty() || w.mayBulk() {
 		return false
 	}
 	if !w.aborted { // else it stays busy, so that nobody writes any more
 		w.busy = false
 	}
-	if w.idle != nil {
+	if w.idle != nil && !w.hasBulk() {
 		close(w.idle)
 		w.idle = nil
 	}
 	return true
 }
 
-// next is the size of the frame that take returns. w.mu is held.
+// next is the size of the frame that take returns, at most. There is one. w.mu is held.
 func (w *writer) next() int {
-	if !w.urgent.empty() {
+	switch {
+	case !w.urgent.empty():
 		return w.urgent.peek()
+	case w.inParts():
+		return maxPart
 	}
 	return w.bulk.peek()
 }
 
-func (w *writer) take() buffer {
-	q := &w.urgent
-	if q.empty() {
-		q = &w.bulk
+func (w *writer) take() (f buffer) {
+	full := w.queued > maxQueued || w.hurried > maxQueued
+	switch {
+	case !w.urgent.empty():
+		f = w.urgent.pop()
+		w.hurried -= len(f.b)
+	case w.inParts():
+		f = w.nextPart()
+		w.queued -= len(f.b) - 1
+		w.taken += int64(len(f.b))
+	default:
+		f = w.bulk.pop()
+		w.queued -= len(f.b)
+		w.taken += int64(len(f.b))
 	}
-	f := q.pop()
-	w.queued -= len(f.b)
-	if w.room != nil && w.queued <= maxQueued {
+	if full && w.room != nil && (w.queued <= maxQueued || w.hurried <= maxQueued) {
 		close(w.room)
 		w.room = nil
 	}
@@ -274,12 +336,19 @@ func (w *writer) take() buffer {
 // fill appends frames to the batch, at least one. w.mu is held: appending copies
 // at most maxBatch bytes.
 func (w *writer) fill() {
-	for n := 0; !w.urgent.empty() || !w.bulk.empty(); {
+	for n := 0; ; {
+		bulk := w.urgent.empty()
+		if bulk && !w.mayBulk() {
+			break
+		}
 		if n += w.next(); n > maxBatch {
 			break
 		}
 		f := w.take()
 		w.batch.appendFrame(f.b)
+		if bulk && w.pace != nil {
+			w.pace.wrote(len(f.b))
+		}
 		f.free()
 	}
 }
@@ -303,7 +372,8 @@ func (w *writer) abort(err error) {
 			f.free()
 		}
 	}
-	w.queued = 0
+	w.part.free()
+	w.queued, w.hurried = 0, 0
 	for _, waiters := range []*chan struct{}{&w.room, &w.idle} {
 		if *waiters != nil {
 			close(*waiters)
@@ -319,7 +389,7 @@ func (w *writer) finish(timeout time.Duration) {
 	if w.err == nil {
 		w.err = ErrClosed
 	}
-	if !w.busy || w.aborted {
+	if !w.busy && !w.hasBulk() || w.aborted {
 		w.mu.Unlock()
 		return
 	}

@@ -1,6 +1,7 @@
 package rpctest
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -171,6 +172,8 @@ type faulty struct {
 	closed    chan struct{}
 
 	mu       sync.Mutex
+	parting  [2]bool           // a message in parts is on its way: out, in
+	dropping [2]bool           // and is lost
 	sent     map[string]string // id → method of the requests that wait for an answer
 	received map[string]string
 	deaf     bool // what comes in is swallowed
@@ -212,7 +215,7 @@ func (w *faulty) ReadFrame(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch do := w.judge(frame, &w.received, &w.sent); do.kind {
+		switch do := w.judge(frame, 1, &w.received, &w.sent); do.kind {
 		case drop:
 			continue
 		case stall:
@@ -241,7 +244,7 @@ func (w *faulty) WriteFrame(ctx context.Context, frame []byte) error {
 	case w.is(&w.mute):
 		return nil
 	}
-	switch do := w.judge(frame, &w.sent, &w.received); do.kind {
+	switch do := w.judge(frame, 0, &w.sent, &w.received); do.kind {
 	case drop:
 		return nil
 	case stall:
@@ -351,8 +354,30 @@ func (w *faulty) set(flag *bool) {
 }
 
 // judge finds out what a frame is. asked are the requests that go the way of the
-// frame, answered those that come the other way.
-func (w *faulty) judge(frame []byte, asked, answered *map[string]string) Action {
+// frame, answered those that come the other way. Of a message in parts the first is
+// judged; it is dropped with all the others, and is not repeated.
+func (w *faulty) judge(frame []byte, way int, asked, answered *map[string]string) Action {
+	if len(frame) > 0 && (frame[0] == 1 || frame[0] == 2) {
+		w.mu.Lock()
+		first, lost := !w.parting[way], w.dropping[way]
+		w.parting[way] = frame[0] == 1
+		w.dropping[way] = lost && frame[0] == 1
+		w.mu.Unlock()
+		switch {
+		case !first && lost:
+			return Drop
+		case !first:
+			return Action{}
+		}
+		do := w.judge(beginning(frame[1:]), way, asked, answered)
+		switch do.kind {
+		case drop:
+			w.set(&w.dropping[way])
+		case repeat: // of a part it would be another message
+			do = Action{}
+		}
+		return do
+	}
 	if len(frame) >= 4 && frame[0] == 0 { // a binary message: its JSON comes first
 		n := min(int(binary.BigEndian.Uint32(frame)), len(frame)-4)
 		frame = frame[4 : 4+n]
@@ -381,4 +406,18 @@ func (w *faulty) judge(frame []byte, asked, answered *map[string]string) Action 
 	delete(*answered, string(m.ID))
 	w.mu.Unlock()
 	return w.faults.match(method, true)
+}
+
+// beginning is a message of which only the first piece is there, without its params or
+// result.
+func beginning(piece []byte) []byte {
+	if len(piece) > 4 && piece[0] == 0 {
+		piece = piece[4:]
+	}
+	for _, member := range []string{`,"params":`, `,"result":`} {
+		if i := bytes.Index(piece, []byte(member)); i >= 0 {
+			return append(bytes.Clone(piece[:i]), '}')
+		}
+	}
+	return piece
 }
