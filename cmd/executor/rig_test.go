@@ -112,6 +112,9 @@ func (r *rig) startBrain() {
 
 func (r *rig) stopBrain() {
 	_ = r.server.Close()
+	r.mu.Lock()
+	r.session = nil // callers wait for the next one
+	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	require.NoError(r.t, r.serving.Shutdown(ctx))
@@ -203,7 +206,8 @@ func (r *rig) owed(behind int64) int {
 	return owed
 }
 
-// current is the session to work in; when it has ended another one is assigned.
+// current is the session to work in; when it has ended another one is assigned, also by
+// the next brain.
 func (r *rig) current(ctx context.Context) (*brain.Session, error) {
 	select {
 	case r.assigned <- struct{}{}:
@@ -211,25 +215,39 @@ func (r *rig) current(ctx context.Context) (*brain.Session, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	r.mu.Lock()
-	b, s := r.serving, r.session
-	r.mu.Unlock()
-	if s != nil && s.Err() == nil {
-		return s, nil
+	for {
+		r.mu.Lock()
+		b, s := r.serving, r.session
+		r.mu.Unlock()
+		if s != nil && s.Err() == nil {
+			return s, nil
+		}
+		s, err := assign(ctx, b)
+		switch {
+		case err == nil:
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.serving == b {
+				r.session = s
+			}
+			return s, nil
+		case !errors.Is(err, brain.ErrClosed) && !errors.Is(err, brain.ErrForgotten):
+			return nil, err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
+}
+
+func assign(ctx context.Context, b *brain.Brain) (*brain.Session, error) {
 	x, err := b.WaitExecutor(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s, err = x.Assign(ctx, protocol.SessionAssignParams{}); err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.serving == b {
-		r.session = s
-	}
-	return s, nil
+	return x.Assign(ctx, protocol.SessionAssignParams{})
 }
 
 // task is a call that is to be made.
