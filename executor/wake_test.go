@@ -41,7 +41,7 @@ func TestWakeEndsTheWait(t *testing.T) {
 				if back.Load() {
 					return false
 				}
-				http.Error(rw, "", http.StatusBadGateway)
+				http.Error(rw, "", http.StatusInternalServerError)
 				return true
 			}
 		})
