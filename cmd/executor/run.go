@@ -57,6 +57,7 @@ that of the first that refused.`,
 
 // run is the agent's whole life. The log goes to w.
 func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err error) {
+	signals := catchSignals()
 	hide := cli.NewRedactor(w)
 	log, err := cli.Logger(hide, s.LogLevel, s.LogFormat)
 	if err != nil {
@@ -99,7 +100,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	defer orphans.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := onSignals(log, signalActions{
+	stop := onSignals(signals, log, signalActions{
 		drain: func() {
 			for _, a := range agents {
 				_ = a.ex.Drain(context.Background())

@@ -16,10 +16,16 @@ type signalActions struct {
 	exit          func(code int)
 }
 
-// onSignals handles SIGTERM and SIGINT until stop is called.
-func onSignals(log *zap.Logger, do signalActions) (stop func()) {
+// catchSignals keeps SIGTERM and SIGINT for onSignals: one that comes while the program
+// starts ends it in good order too.
+func catchSignals() chan os.Signal {
 	signals := make(chan os.Signal, 3)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	return signals
+}
+
+// onSignals handles signals until stop is called.
+func onSignals(signals chan os.Signal, log *zap.Logger, do signalActions) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -1,0 +1,213 @@
+package executor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/agent-executor/executor/executor/internal/outbox"
+	"github.com/agent-executor/executor/executor/internal/statefile"
+	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/brain"
+)
+
+// One state directory, one executor; another one is told who has it, and has it when
+// the first has ended.
+func TestStateDirectoryIsHeld(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.brain(brain.Options{})
+		w.run(w.keeping(nil))
+		_, err := New(w.opts)
+		var held *HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, HeldError{Dir: w.opts.StateDir, PID: os.Getpid()}, *held)
+		w.leave()
+		require.NoError(t, w.stopped())
+		again, err := New(w.opts)
+		require.NoError(t, err)
+		require.NoError(t, again.closeState())
+	})
+}
+
+// A call is on record before it is answered for, and its result before it is sent: so
+// the files of that moment tell of both.
+func TestCallIsRecordedBeforeAnswered(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		h := hold()
+		var images []string
+		stored := newStored()
+		stored.refuse = func(n int, _ protocol.ToolResultParams) error {
+			if n == 1 { // the brain is just getting the result
+				images = append(images, imageOf(t, w.opts.StateDir))
+				return errRefused
+			}
+			return nil
+		}
+		s := w.session(brain.Options{Results: stored}, w.keeping(nil), h)
+		c, err := s.Start(w.ctx, protocol.ToolCallParams{ToolCallID: "c", Tool: "hold"})
+		require.NoError(t, err)
+		images = append(images, imageOf(t, w.opts.StateDir)) // its acceptance has just come
+		close(h.release)
+		_, err = c.Result(w.ctx)
+		require.NoError(t, err)
+		sleep(time.Second)
+		images = append(images, imageOf(t, w.opts.StateDir)) // its result is acknowledged
+
+		for i, want := range []string{protocol.ReasonOutcomeUnknown, "released", ""} {
+			box, err := outbox.Open(images[i])
+			require.NoError(t, err)
+			require.Empty(t, box.Losses())
+			r, owed := box.Peek()
+			require.Equal(t, want != "", owed)
+			switch {
+			case r.Error != nil:
+				require.Equal(t, want, r.Error.Reason)
+			case owed:
+				require.Equal(t, want, text(r))
+			}
+			require.NoError(t, box.Close())
+		}
+	})
+}
+
+// Damage that may have taken calls with it ends the sessions they may be of: what the
+// brain repeats of them does not run again.
+func TestDamagedJournalEndsSessions(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		h := hold()
+		log, said := observer.New(zap.WarnLevel)
+		b := w.brain(brain.Options{})
+		w.run(w.keeping(nil), h)
+		x, err := b.WaitExecutor(w.ctx)
+		require.NoError(t, err)
+		s, err := x.Assign(w.ctx, protocol.SessionAssignParams{SessionID: "s"})
+		require.NoError(t, err)
+		c, err := s.Start(w.ctx, protocol.ToolCallParams{Tool: "hold"})
+		require.NoError(t, err)
+		settle()
+		work, image := w.opts.Workspace, w.kill()
+		segments, err := filepath.Glob(filepath.Join(image, "journal", "journal-*.log"))
+		require.NoError(t, err)
+		require.Len(t, segments, 1)
+		require.NoError(t, os.Truncate(segments[0], 0))
+		w.run(func(o *Options) { o.StateDir, o.Workspace, o.Logger = image, work, zap.New(log) }, h)
+		_, err = c.Result(w.ctx)
+		requireError(t, err, "session_not_active")
+		<-s.Ended()
+		require.EqualValues(t, 1, h.started.Load())
+		require.NotZero(t, said.FilterMessage("journal is damaged").Len())
+		require.Contains(t, w.Status().LastError, "damaged")
+		_, err = x.Assign(w.ctx, protocol.SessionAssignParams{SessionID: "s"}) // with a new fencing token
+		require.NoError(t, err)
+	})
+}
+
+// Results of sessions that nobody will ask for any more do not pile up over restarts.
+func TestForgottenSessions(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		b := w.brain(brain.Options{})
+		w.run(w.keeping(nil), hello())
+		x, err := b.WaitExecutor(w.ctx)
+		require.NoError(t, err)
+		for i := range keepEnded + 5 {
+			s, err := x.Assign(w.ctx, protocol.SessionAssignParams{SessionID: fmt.Sprint(i)})
+			require.NoError(t, err)
+			_, err = s.Call(w.ctx, "hello", nil)
+			require.NoError(t, err)
+			require.NoError(t, s.Stop(w.ctx, ""))
+		}
+		settle()
+		w.restart(nil)
+		sessions := w.box.Sessions()
+		require.Len(t, sessions, keepEnded)
+		require.False(t, slices.Contains(sessions, "4"))
+		require.True(t, slices.Contains(sessions, "5"))
+	})
+}
+
+// A disk that becomes full and has room again, seen from both ends (spec section
+// 14.12): calls go on, and it is said in each result, in the status and in the log.
+func TestFullDisk(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		disk := smallDisk(t)
+		log, said := observer.New(zap.InfoLevel)
+		h := hold()
+		s := w.session(brain.Options{}, w.keeping(func(o *Options) { o.StateDir, o.Logger = disk, zap.New(log) }), h, hello())
+		running, err := s.Start(w.ctx, protocol.ToolCallParams{Tool: "hold"})
+		require.NoError(t, err)
+		filler := filepath.Join(disk, "filler")
+		f, err := os.Create(filler)
+		require.NoError(t, err)
+		for err == nil {
+			_, err = f.Write(make([]byte, 4096))
+		}
+		require.NoError(t, f.Close())
+
+		for n := 0; w.Status().Degraded == ""; n++ {
+			_, err := s.Call(w.ctx, "hello", nil)
+			require.NoError(t, err)
+			require.Less(t, n, 5000)
+		}
+		close(h.release)
+		r, err := running.Result(w.ctx)
+		require.NoError(t, err)
+		require.Equal(t, protocol.OutcomeSucceeded, r.Outcome)
+		require.Contains(t, text(r), "state directory cannot be written")
+		require.Equal(t, "released", r.Content[0].Text)
+		r, err = s.Call(w.ctx, "hello", nil)
+		require.NoError(t, err)
+		require.Contains(t, text(r), "no space left")
+		sleep(time.Second)
+		require.Zero(t, w.Status().ResultsOwed)
+		other, err := s.Executor().Assign(w.ctx, protocol.SessionAssignParams{}) // sessions too
+		require.NoError(t, err)
+		sleep(time.Minute)
+		require.NotZero(t, said.FilterMessageSnippet("degraded").Len())
+
+		require.NoError(t, os.Remove(filler))
+		sleep(time.Minute)
+		require.Empty(t, w.Status().Degraded)
+		require.NotZero(t, said.FilterMessageSnippet("can be written again").Len())
+		r, err = other.Call(w.ctx, "hello", nil)
+		require.NoError(t, err)
+		require.Len(t, r.Content, 1)
+		_, _, damage, err := statefile.Open(imageOf(t, disk))
+		require.NoError(t, err)
+		require.Empty(t, damage)
+		require.Len(t, keptIn(t, disk).Sessions, 2)
+	})
+}
+
+// Any name can be a call's or a session's, also in the journal.
+func TestNamesInTheJournal(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		b := w.brain(brain.Options{})
+		w.run(w.keeping(nil), hello())
+		x, err := b.WaitExecutor(w.ctx)
+		require.NoError(t, err)
+		ids := []string{"../../etc/passwd", "\x00", "ä/\n", strings.Repeat("x", 1024)}
+		for _, id := range ids {
+			s, err := x.Assign(w.ctx, protocol.SessionAssignParams{SessionID: id})
+			require.NoError(t, err)
+			c, err := s.Start(w.ctx, protocol.ToolCallParams{ToolCallID: id, Tool: "hello"})
+			require.NoError(t, err)
+			_, err = c.Result(w.ctx)
+			require.NoError(t, err)
+		}
+		settle()
+		w.restart(nil, hello())
+		for _, id := range ids {
+			state, err := w.box.Lookup(protocol.ToolCallParams{SessionID: id, ToolCallID: id, Tool: "hello"})
+			require.NoError(t, err)
+			require.Equal(t, outbox.Done, state, id)
+		}
+	})
+}
