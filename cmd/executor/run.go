@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,6 +59,7 @@ that of the first that refused.`,
 // run is the agent's whole life. The log goes to w.
 func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err error) {
 	signals := catchSignals()
+	defer signal.Stop(signals)
 	hide := cli.NewRedactor(w)
 	log, err := cli.Logger(hide, s.LogLevel, s.LogFormat)
 	if err != nil {
