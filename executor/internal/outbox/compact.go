@@ -84,17 +84,21 @@ func (b *Box) move(list []*moving) error {
 			b.mu.Unlock()
 		}
 	}
+	var err error
 	for _, m := range list {
-		if err := m.staged.Wait(); err != nil {
-			return err
+		if waited := m.staged.Wait(); waited != nil {
+			err = waited
 		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range list {
-		b.moved(m)
+		if err == nil {
+			b.moved(m)
+		}
+		m.staged.Release()
 	}
-	return nil
+	return err
 }
 
 // moved makes the copy the record of its call, unless that has another one by now.

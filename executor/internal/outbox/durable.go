@@ -31,6 +31,7 @@ func (b *Box) save(e *entry, record journal.Entry) {
 	b.mu.Unlock()
 	err := staged.Wait()
 	b.mu.Lock()
+	defer staged.Release()
 	e.staged = nil
 	if err != nil {
 		b.journal.Discard(record)
@@ -183,6 +184,7 @@ func (b *Box) recover() {
 				continue
 			}
 			if waited := p.staged.Wait(); waited != nil {
+				p.staged.Release()
 				b.journal.Discard(p.record)
 				p.staged, err = nil, waited
 			}
@@ -193,6 +195,7 @@ func (b *Box) recover() {
 				continue
 			}
 			b.saved(p.e, p.staged.Ref())
+			p.staged.Release()
 			if p.e.phase != p.phase || p.e.owed != p.owed || p.e.result != p.result {
 				b.unsaved[p.e] = struct{}{} // it has changed meanwhile
 			}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -345,7 +346,7 @@ func damage(r *rand.Rand, raw *[]byte) (from, to int64) {
 		*raw = b[:at]
 		return int64(at), int64(len(b))
 	case 1: // in the part that is written, so that it hits something
-		at = r.IntN(max(1, strings.LastIndexByte(strings.TrimRight(string(b), "\xa5"), '}')))
+		at = r.IntN(max(1, bytes.LastIndexByte(b, '}')))
 		b[at] ^= 1 << r.IntN(8)
 		return int64(at), int64(at + 1)
 	case 2:

@@ -76,8 +76,10 @@ func journalWrite(b *testing.B, size int) func() {
 	b.Cleanup(func() { require.NoError(b, j.Close()) })
 	e := Entry{Kind: 1, Head: []byte("head"), Body: bytes.Repeat([]byte("x"), size), Sync: true}
 	return func() {
-		if err := j.Stage(e).Wait(); err != nil {
+		s := j.Stage(e)
+		if err := s.Wait(); err != nil {
 			panic(fmt.Sprint("journal: ", err))
 		}
+		s.Release()
 	}
 }

@@ -28,7 +28,7 @@ func (j *Journal) Victim() (Segment, bool) {
 	var size, live int64
 	var worst *segment
 	for _, s := range j.segments {
-		if !s.sealed {
+		if !s.sealed || s.held > 0 {
 			continue
 		}
 		if s.damaged {

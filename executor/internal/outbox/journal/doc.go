@@ -14,10 +14,12 @@
 // a multiple of eight, so that those behind a damaged place are found again. A body of
 // more than BodyLimit has a file of its own.
 //
-// Whoever waits writes: the first one for all that are staged by then, in one write
-// and one sync. There is no goroutine.
+// Whoever waits writes: the first one for all that are staged by then. Who comes first
+// to the sync syncs for all that are written. There is no goroutine. What is large goes
+// to a segment that grows: to fill one first and then write it would be twice the work.
 //
-//	journal.go  Journal: stage, write, rotate
+//	journal.go  Journal: stage, wait, read, mark, drop
+//	write.go    where a batch goes; new segments
 //	segment.go  one file of records
 //	record.go   a record as bytes; finding records in bytes that may be damaged
 //	recover.go  Open: what is there, what was lost

@@ -36,7 +36,7 @@ type Journal struct {
 	dir    string
 	bodies atomic.Uint64 // the last number given to a body's file
 
-	io       sync.Mutex // held while segments are written or changed; taken before mu
+	io       sync.Mutex // held while segments are written or changed, not while they are synced; taken before mu
 	active   *segment
 	growing  *segment
 	nextSize int64 // of the next segment
@@ -53,20 +53,23 @@ type Journal struct {
 
 // batch is what is written at once.
 type batch struct {
-	buf  []byte
-	sync bool
+	pieces
+	records int
 
 	// Set by the one who writes it, under io.
 	done bool
 	err  error
 	seg  *segment
 	base int64
+	end  int64
 }
 
-// Staged is a record that has its place in the order. Wait has to be called.
+// Staged is a record that has its place in the order. Wait has to be called, and
+// Release once it is known where the record is.
 type Staged struct {
 	j           *Journal
 	b           *batch
+	sync        bool
 	off, length int
 	own         string
 }
@@ -77,18 +80,17 @@ func (j *Journal) Stage(e Entry) *Staged {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.open == nil {
-		j.open = &batch{buf: j.buffer[:0]}
-		j.buffer = nil
+		j.open = &batch{}
+		j.open.tail, j.buffer = j.buffer[:0], nil
 	}
 	b := j.open
 	if e.seq == 0 {
 		j.seq++
 		e.seq = j.seq
 	}
-	off := len(b.buf)
-	b.buf = appendRecord(b.buf, e, e.seq)
-	b.sync = b.sync || e.Sync
-	s := &Staged{j: j, b: b, off: off, length: len(b.buf) - off}
+	s := &Staged{j: j, b: b, sync: e.Sync, off: b.size}
+	s.length = b.add(e, e.seq)
+	b.records++
 	if r, ok := parseBodyRef(e.Body); ok && e.flags&flagOwnFile != 0 {
 		s.own = bodyName(r.number)
 	}
@@ -106,11 +108,11 @@ func (j *Journal) Barrier() *Staged {
 }
 
 // Wait returns when the record is written, and synced if the entry asks for it. Who
-// comes first writes for all. After an error the record is not there.
+// comes first writes for all that are staged, and syncs for all that are written. After
+// an error the record counts as not there.
 func (s *Staged) Wait() error {
 	j, b := s.j, s.b
 	j.io.Lock()
-	defer j.io.Unlock()
 	if !b.done {
 		j.mu.Lock()
 		if j.open == b {
@@ -119,7 +121,26 @@ func (s *Staged) Wait() error {
 		j.mu.Unlock()
 		j.write(b)
 	}
-	return b.err
+	j.io.Unlock()
+	if b.err != nil || !s.sync {
+		return b.err
+	}
+	err := b.seg.syncTo(b.end)
+	if err != nil {
+		j.abandon(b.seg)
+	}
+	return err
+}
+
+// Release says that the Ref is known to whoever moves records. Until then the segment
+// is no victim. It is called once after each Wait.
+func (s *Staged) Release() {
+	if s.length == 0 || s.b.err != nil {
+		return
+	}
+	s.j.mu.Lock()
+	defer s.j.mu.Unlock()
+	s.b.seg.held--
 }
 
 // Ref is where the record is, after a Wait without an error.
@@ -130,187 +151,20 @@ func (s *Staged) Ref() Ref {
 // write writes a batch. io is held.
 func (j *Journal) write(b *batch) {
 	b.done = true
-	if len(b.buf) == 0 {
+	if b.size == 0 {
 		return
 	}
 	b.err = j.put(b)
-	n := len(b.buf)
 	j.mu.Lock()
 	if b.err == nil {
-		b.seg.live += int64(n)
+		b.seg.live += int64(b.size)
+		b.seg.held += b.records
 	}
-	if cap(b.buf) <= maxSegment {
-		j.buffer = b.buf
+	if len(b.whole) == 0 {
+		j.buffer = b.tail
 	}
 	j.mu.Unlock()
-	b.buf = nil
-}
-
-// put writes a batch. A large one goes to a segment that grows, unless the disk is
-// full; anything else to a segment that is there.
-func (j *Journal) put(b *batch) error {
-	if j.closed {
-		return ErrClosed
-	}
-	if len(b.buf) >= bulk {
-		if err := j.putTo(b, &j.growing, j.grow); !isFull(err) {
-			return err
-		}
-	}
-	return j.putTo(b, &j.active, j.rotate)
-}
-
-// putTo writes a batch to the segment at, or to a new one when it does not fit or that
-// one cannot be written any more: after a failed sync nobody knows what of it is on
-// the disk.
-func (j *Journal) putTo(b *batch, at **segment, next func(need int) error) error {
-	for attempt := 0; ; attempt++ {
-		if *at == nil || !(*at).fits(len(b.buf)) {
-			if err := next(len(b.buf)); err != nil {
-				return err
-			}
-		}
-		s := *at
-		_, err := s.f.WriteAt(b.buf, s.end)
-		if err == nil && b.sync {
-			err = syncData(s.f)
-		}
-		if err == nil {
-			b.seg, b.base = s, s.end
-			s.end += int64(len(b.buf))
-			return nil
-		}
-		if isFull(err) && s.grows && s.f.Truncate(s.end) == nil {
-			return fmt.Errorf("write the journal: %w", err)
-		}
-		// What was written of it may be found again, so nothing may be put behind it.
-		j.seal(s, true)
-		*at = nil
-		if attempt > 0 {
-			return fmt.Errorf("write the journal: %w", err)
-		}
-	}
-}
-
-// grow makes a segment the growing one.
-func (j *Journal) grow(int) error {
-	s, err := makeSegment(j.dir, j.nextID, 0)
-	if err != nil {
-		return fmt.Errorf("make a segment of the journal: %w", err)
-	}
-	if old := j.growing; old != nil {
-		// Its end is known now: from here on a cut is not taken for a write that was not
-		// finished. It need not be on the disk at once.
-		_, _ = old.f.WriteAt(headerOf(old.id, old.end), 0)
-		old.size = old.end
-		j.seal(old, false)
-	}
-	j.growing = s
-	j.add(s)
-	return nil
-}
-
-// add makes a segment one of the journal's.
-func (j *Journal) add(s *segment) {
-	j.nextID++
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.segments = append(j.segments, s)
-}
-
-// rotate makes a segment the active one that has room for need bytes.
-func (j *Journal) rotate(need int) error {
-	least := int64(segmentHeader + need)
-	size := max(j.nextSize, least)
-	s, err := makeSegment(j.dir, j.nextID, size)
-	for err != nil && isFull(err) && size > max(minSegment, least) {
-		size = max(size/2, minSegment, least)
-		s, err = makeSegment(j.dir, j.nextID, size)
-	}
-	switch {
-	case err == nil:
-		j.nextSize = min(2*size, maxSegment)
-	case j.spare:
-		if s, err = j.takeSpare(least, err); err != nil {
-			return err
-		}
-		j.nextSize = firstSegment
-	default:
-		return fmt.Errorf("make a segment of the journal: %w", err)
-	}
-	if j.active != nil {
-		j.seal(j.active, false)
-	}
-	j.active = s
-	j.add(s)
-	if !j.spare {
-		j.makeSpare()
-	}
-	return nil
-}
-
-// seal says that nothing more is written to a segment.
-func (j *Journal) seal(s *segment, damaged bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	s.sealed, s.damaged = true, s.damaged || damaged
-}
-
-// Probe reports whether there is room for a further record.
-func (j *Journal) Probe() error {
-	j.io.Lock()
-	defer j.io.Unlock()
-	if j.closed {
-		return ErrClosed
-	}
-	if j.active != nil && j.active.fits(minSegment/2) {
-		return nil
-	}
-	return j.rotate(0)
-}
-
-// makeSpare puts a segment aside for the day the disk is full. It is not there when
-// it is full already.
-func (j *Journal) makeSpare() {
-	s, err := makeSegment(j.dir, 0, firstSegment)
-	if err != nil {
-		return
-	}
-	_ = s.f.Close()
-	if err := os.Rename(s.path, filepath.Join(j.dir, spareName)); err != nil {
-		_ = os.Remove(s.path)
-		return
-	}
-	j.spare = true
-}
-
-// takeSpare makes the spare segment the next one: that takes no room on the disk.
-func (j *Journal) takeSpare(least int64, full error) (*segment, error) {
-	if least > firstSegment {
-		return nil, fmt.Errorf("make a segment of the journal: %w", full)
-	}
-	path := filepath.Join(j.dir, segmentName(j.nextID))
-	f, err := os.OpenFile(filepath.Join(j.dir, spareName), os.O_RDWR, 0)
-	if err == nil {
-		_, err = f.WriteAt(headerOf(j.nextID, firstSegment), 0)
-		if err == nil {
-			err = syncData(f)
-		}
-		if err == nil {
-			err = os.Rename(filepath.Join(j.dir, spareName), path)
-		}
-		if err == nil {
-			err = syncDir(j.dir)
-		}
-		if err != nil {
-			_ = f.Close()
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("take the spare segment of the journal: %w (%w)", err, full)
-	}
-	j.spare = false
-	return &segment{id: j.nextID, path: path, f: f, size: firstSegment, end: segmentHeader}, nil
+	b.pieces = pieces{}
 }
 
 // Read reads a body.

@@ -34,6 +34,7 @@ func write(t testing.TB, j *Journal, e Entry) Ref {
 	e, err := j.Prepare(e)
 	require.NoError(t, err)
 	s := j.Stage(e)
+	defer s.Release()
 	require.NoError(t, s.Wait())
 	return s.Ref()
 }
@@ -202,6 +203,7 @@ func TestSetAside(t *testing.T) {
 					s, err := j.Copy(r.Ref, r.Marked)
 					require.NoError(t, err)
 					require.NoError(t, s.Wait())
+					s.Release()
 					j.Moved(r.Ref)
 				}
 			}
@@ -228,7 +230,9 @@ func FuzzScan(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	whole := headerOf(1, 4096)
 	for i := range 5 {
-		whole = appendRecord(whole, Entry{Kind: 1, Head: []byte("head"), Body: []byte(strings.Repeat("body", r.IntN(50)))}, uint64(i+1))
+		var p pieces
+		p.add(Entry{Kind: 1, Head: []byte("head"), Body: []byte(strings.Repeat("body", r.IntN(50)))}, uint64(i+1))
+		whole = append(whole, p.tail...)
 	}
 	f.Add(whole, 40, byte(1))
 	f.Add(bytes.Repeat([]byte{pattern}, 100), 3, byte(9))

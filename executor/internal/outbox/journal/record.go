@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"os"
 	"slices"
 )
 
@@ -45,29 +46,57 @@ type Entry struct {
 	flags byte
 }
 
-// appendRecord appends the bytes of a record. Nothing in b but the record is changed.
-func appendRecord(b []byte, e Entry, seq uint64) []byte {
-	start := len(b)
-	length := 4 + len(e.Head) + len(e.Body)
-	b = slices.Grow(b, recordHeader+length+align)[:start+recordHeader]
-	h := b[start:]
+// apart is how long a body is that is not copied into a batch, but written from where
+// it is.
+const apart = 8 << 10
+
+// pieces are the bytes of records, in order.
+type pieces struct {
+	whole [][]byte
+	tail  []byte // what is appended to
+	size  int
+}
+
+// add adds a record. Its body must not change until it is written.
+func (p *pieces) add(e Entry, seq uint64) (length int) {
+	start := len(p.tail)
+	length = recordHeader + 4 + len(e.Head) + len(e.Body)
+	p.tail = slices.Grow(p.tail, recordHeader+4+len(e.Head)+min(len(e.Body), apart)+align)[:start+recordHeader]
+	h := p.tail[start:]
 	clear(h)
 	binary.LittleEndian.PutUint32(h[0:], recordMagic)
-	binary.LittleEndian.PutUint32(h[8:], uint32(length))
+	binary.LittleEndian.PutUint32(h[8:], uint32(length-recordHeader))
 	h[12], h[13] = e.Kind, e.flags
 	binary.LittleEndian.PutUint64(h[16:], seq)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(e.Head)))
-	b = append(b, e.Head...)
-	b = append(b, e.Body...)
-	sum := checksum(b[start:])
-	binary.LittleEndian.PutUint32(b[start+4:], sum)
+	p.tail = binary.LittleEndian.AppendUint32(p.tail, uint32(len(e.Head)))
+	p.tail = append(p.tail, e.Head...)
+	sum := crc32.Update(checksum(p.tail[start:]), castagnoli, e.Body)
+	binary.LittleEndian.PutUint32(p.tail[start+4:], sum)
 	if e.Marked {
-		binary.LittleEndian.PutUint32(b[start+markOffset:], markOf(sum))
+		binary.LittleEndian.PutUint32(p.tail[start+markOffset:], markOf(sum))
 	}
-	for len(b)%align != 0 {
-		b = append(b, pattern)
+	if len(e.Body) < apart {
+		p.tail = append(p.tail, e.Body...)
+	} else {
+		p.whole = append(p.whole, p.tail, e.Body)
+		p.tail = p.tail[len(p.tail):]
 	}
-	return b
+	for ; length%align != 0; length++ {
+		p.tail = append(p.tail, pattern)
+	}
+	p.size += length
+	return length
+}
+
+// writeTo writes the pieces to f from off on.
+func (p *pieces) writeTo(f *os.File, off int64) error {
+	for _, piece := range append(p.whole, p.tail) {
+		if _, err := f.WriteAt(piece, off); err != nil {
+			return err
+		}
+		off += int64(len(piece))
+	}
+	return nil
 }
 
 // checksum is that of a record, header and payload.

@@ -150,7 +150,8 @@ func (j *Journal) load(id uint64, visit func(Record)) (*loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
-	s := &segment{id: id, path: path, f: f, sealed: true}
+	s := newSegment(id, path, f, 0)
+	s.sealed, s.grows, s.named = true, false, true
 	j.segments = append(j.segments, s) // Close closes it
 	j.nextID = max(j.nextID, id+1)
 	b, err := os.ReadFile(path)
@@ -174,7 +175,7 @@ func (j *Journal) load(id uint64, visit func(Record)) (*loaded, error) {
 		l.lose(s.size, length-s.size, "something was added behind the end of the file")
 	}
 	records, gaps, end := scan(b, segmentHeader)
-	s.end = int64(end)
+	s.end.Store(int64(end))
 	for _, r := range records {
 		if r.badMark {
 			l.lose(int64(r.off+markOffset), 4, "whether a record was acknowledged is damaged; it is taken for not")
@@ -201,21 +202,21 @@ func (j *Journal) load(id uint64, visit func(Record)) (*loaded, error) {
 // goOn makes a segment that was being written the one to be written again. Its torn end
 // is cut first, on disk, before anything is put there.
 func (j *Journal) goOn(l *loaded, at **segment) error {
-	s := l.seg
-	if s.damaged || s.size > maxGrowing || *at != nil || !s.grows && s.end == s.size {
+	s, end := l.seg, l.seg.end.Load()
+	if s.damaged || s.size > maxGrowing || *at != nil || !s.grows && end == s.size {
 		l.sealed()
 		return nil
 	}
 	if l.torn != nil {
-		l.losses = append(l.losses, Loss{File: s.path, Offset: s.end, Bytes: int64(l.torn.end) - s.end,
+		l.losses = append(l.losses, Loss{File: s.path, Offset: end, Bytes: int64(l.torn.end) - end,
 			What: "the last write was not finished, or its end is damaged", Torn: true})
 	}
 	var err error
 	switch {
-	case s.grows && s.end < s.size:
-		err = s.f.Truncate(s.end)
+	case s.grows && end < s.size:
+		err = s.f.Truncate(end)
 	case !s.grows && l.torn != nil:
-		err = fill(s.f, s.end, s.size)
+		err = fill(s.f, end, s.size)
 	}
 	if err == nil && l.torn != nil {
 		err = s.f.Sync()

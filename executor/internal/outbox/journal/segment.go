@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // A segment begins with 32 bytes: u64 magic, u32 version, u32 CRC32C of the rest, u64
@@ -20,20 +22,79 @@ const (
 	segmentHeader  = 32
 )
 
-// segment is one file of records. Its end is guarded by Journal.io, what is below it by
-// Journal.mu.
+// segment is one file of records. What it is written to is guarded by Journal.io, how
+// it stands by Journal.mu.
 type segment struct {
 	id   uint64
 	path string
 	f    *os.File
 	size int64
-	end  int64 // where the next record goes
+	end  atomic.Int64 // where the next record goes
 
 	grows bool // it has no size of its own until it is sealed
 
 	live    int64 // bytes of records that are needed
+	held    int   // records whose Ref is not known yet to whoever moves them
 	sealed  bool  // nothing is written to it any more
 	damaged bool  // it is set aside, not removed, when it is empty
+
+	syncing sync.Mutex // of what is below
+	ended   *sync.Cond // of a sync
+	named   bool       // its name is on the disk
+	syncs   int        // going on
+	synced  int64      // up to where it is on the disk
+	failed  error      // of a sync; after one nobody knows what of it is on the disk
+}
+
+func newSegment(id uint64, path string, f *os.File, size int64) *segment {
+	s := &segment{id: id, path: path, f: f, size: size, grows: size == 0}
+	s.end.Store(segmentHeader)
+	s.ended = sync.NewCond(&s.syncing)
+	return s
+}
+
+// syncsAtOnce is how many syncs of a segment go on at once. One alone leaves a disk idle
+// between the end of one and the beginning of the next.
+const syncsAtOnce = 2
+
+// syncTo returns when what is written up to end is on the disk. Each sync is for all
+// that is written when it begins.
+func (s *segment) syncTo(end int64) error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	for s.failed == nil && s.synced < end {
+		if s.syncs == syncsAtOnce || s.syncs > 0 && !s.named {
+			s.ended.Wait()
+			continue
+		}
+		s.syncs++
+		written, named := s.end.Load(), s.named
+		s.syncing.Unlock()
+		err := s.sync(named)
+		s.syncing.Lock()
+		s.syncs--
+		s.named = s.named || err == nil
+		s.ended.Broadcast()
+		if err != nil && s.failed == nil {
+			s.failed = fmt.Errorf("sync the journal: %w", err)
+		}
+		if err == nil {
+			s.synced = max(s.synced, written)
+		}
+	}
+	return s.failed
+}
+
+// sync is one sync; the first one, of a file that is new, also brings its name to the
+// disk.
+func (s *segment) sync(named bool) error {
+	if named {
+		return syncData(s.f)
+	}
+	if err := s.f.Sync(); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(s.path))
 }
 
 func segmentName(id uint64) string { return fmt.Sprintf("journal-%08d.log", id) }
@@ -70,8 +131,8 @@ func readHeader(b []byte) (size int64, err error) {
 	return int64(binary.LittleEndian.Uint64(b[16:])), nil
 }
 
-// makeSegment makes a file of its full size, on disk; size 0 is one that grows. On an
-// error nothing is left.
+// makeSegment makes a file of its full size; size 0 is one that grows. It is on the disk
+// when the first record of it is. On an error nothing is left.
 func makeSegment(dir string, id uint64, size int64) (s *segment, err error) {
 	path := filepath.Join(dir, segmentName(id))
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -81,18 +142,12 @@ func makeSegment(dir string, id uint64, size int64) (s *segment, err error) {
 	if _, err = f.Write(headerOf(id, size)); err == nil {
 		err = fill(f, segmentHeader, size)
 	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = syncDir(dir)
-	}
 	if err != nil {
 		_ = f.Close()
 		_ = os.Remove(path)
 		return nil, err
 	}
-	return &segment{id: id, path: path, f: f, size: size, end: segmentHeader, grows: size == 0}, nil
+	return newSegment(id, path, f, size), nil
 }
 
 // fill writes the pattern from off up to size.
@@ -114,7 +169,8 @@ func (s *segment) fits(n int) bool {
 	if s.grows {
 		size = maxGrowing
 	}
-	return s.end+int64(n) <= size || s.grows && s.end == segmentHeader
+	end := s.end.Load()
+	return end+int64(n) <= size || s.grows && end == segmentHeader
 }
 
 // Ref is where a record is. The zero Ref is none.
