@@ -24,9 +24,10 @@
 //	session     session.assign  stop, lost lease, Run ends session.end: cancel, wait, hooks
 //	call        tool.call       its handler returns        its context: cancel, deadline, session
 //
-// One noun or one loop has one file: connect.go (the loop that dials), connection.go
-// (one registered connection), heartbeat.go, deliver.go, announce.go (their loops),
-// lease.go, session.go with fences.go and status.go, call.go, result.go, dispatch.go
+// One noun or one loop has one file: connect.go (the loop that dials), door.go (the
+// socket at which the brain dials instead), connection.go (one registered connection),
+// heartbeat.go, deliver.go, announce.go (their loops), lease.go, wake.go (that the
+// machine was suspended), session.go with fences.go and status.go, call.go, result.go, dispatch.go
 // (who answers which method), peer.go (the brain as capabilities see it), shutdown.go,
 // errors.go.
 package executor

@@ -41,7 +41,7 @@ func TestWakeEndsTheWait(t *testing.T) {
 				if back.Load() {
 					return false
 				}
-				http.Error(rw, "", http.StatusBadGateway)
+				http.Error(rw, "", http.StatusInternalServerError)
 				return true
 			}
 		})
@@ -126,8 +126,7 @@ func TestWakeWithoutALease(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		m := w.onLaptop()
 		stored, h := newStored(), hold()
-		var s *brain.Session
-		s = w.session(brain.Options{Results: stored}, func(o *Options) { o.Dial = w.plainDial }, h)
+		s := w.session(brain.Options{Results: stored}, func(o *Options) { o.Dial = w.plainDial }, h)
 		sleep(time.Minute)
 		before := w.Status().ConnectionID
 		c, err := s.Start(w.ctx, protocol.ToolCallParams{Tool: "hold"})
