@@ -181,7 +181,7 @@ func TestNothingUnderALostLease(t *testing.T) {
 		sleep(10 * time.Millisecond)
 		under.Store(true)
 		m.suspend(time.Hour)
-		require.NoError(t, s.tryAssign("s2", "w", 1))
+		_ = s.tryAssign("s2", "w", 1) // its answer may be lost with the connection
 		sleep(wakeEvery)
 		require.Len(t, s.so().registers, n+2)
 		sleep(10 * time.Millisecond)
