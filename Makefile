@@ -30,7 +30,8 @@ cross: ## build for the other platforms
 
 bench: ## ratios to other ways of doing the same, measured side by side in one run
 	$(GO) test -run '^$$' -bench 'AgainstStock' -benchtime 1x ./protocol/rpc
-	$(GO) test -run '^$$' -bench 'ToolCall' -benchtime 1x ./executor
+	$(GO) test -run '^$$' -bench 'Commit' -benchtime 1x ./executor/internal/outbox/journal
+	$(GO) test -run '^$$' -bench 'ToolCall|DurableCall' -benchtime 1x ./executor
 
 fuzz: ## every fuzz target for FUZZTIME (60s) each
 	@set -e; for package in $$($(GO) list ./...); do \

@@ -264,9 +264,8 @@ type lateness struct {
 	moved int64
 }
 
-// whenLate calls f, unless it is stopped before.
-func (c *connection) whenLate(f func(error)) *lateness {
-	timeout := c.e.opts.RequestTimeout
+// whenLate calls f after the timeout, unless it is stopped before.
+func (c *connection) whenLate(timeout time.Duration, f func(error)) *lateness {
 	l := &lateness{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -281,10 +280,22 @@ func (c *connection) whenLate(f func(error)) *lateness {
 			l.moved = moved
 			l.timer.Reset(timeout)
 		default:
-			f(fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded))
+			f(errNoAnswer(timeout))
 		}
 	})
 	return l
+}
+
+func errNoAnswer(timeout time.Duration) error {
+	return fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded)
+}
+
+// causeOfEnd is why a request ended whose context was cancelled with a cause.
+func causeOfEnd(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 func (l *lateness) stop() {

@@ -78,7 +78,7 @@ func (d *delivery) next() {
 		return
 	}
 	d.underWay = &r
-	d.late = d.c.whenLate(d.fail)
+	d.late = d.c.whenLate(d.c.e.opts.RequestTimeout, d.fail)
 	d.mu.Unlock()
 	err := rpc.Send(d.c.rpc, protocol.ToolResult, r, func(a protocol.AcceptedResult, err error) {
 		if err == nil && !a.Accepted {
@@ -209,15 +209,12 @@ func (d *delivery) stop() {
 func (c *connection) send(ctx context.Context, r protocol.ToolResultParams) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer c.whenLate(cancel).stop()
+	defer c.whenLate(c.e.opts.RequestTimeout, cancel).stop()
 	answer, err := rpc.Call(ctx, c.rpc, protocol.ToolResult, r)
 	if err == nil && !answer.Accepted {
 		err = errNotAccepted(protocol.ToolResult.Name)
 	}
-	if late := context.Cause(ctx); errors.Is(err, context.Canceled) && errors.Is(late, context.DeadlineExceeded) {
-		return late
-	}
-	return err
+	return causeOfEnd(ctx, err)
 }
 
 func closedTooBig(err error) bool { return closedWith(err, protocol.CloseTooBig) }

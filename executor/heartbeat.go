@@ -52,12 +52,14 @@ func (c *connection) heartbeat(ctx context.Context) error {
 }
 
 // beat sends one heartbeat. One that is under way when away is closed has only
-// wakeTimeout left.
+// wakeTimeout left. To a brain that takes no parts it may have to wait for a large
+// message, which is no reason to send that once more, over another connection.
 func (c *connection) beat(ctx context.Context, timeout time.Duration, away <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
-	defer cancel()
+	defer cancel(nil)
+	defer c.whenLate(timeout, cancel).stop()
 	watch.Go(func() {
 		select {
 		case <-away:
@@ -66,7 +68,7 @@ func (c *connection) beat(ctx context.Context, timeout time.Duration, away <-cha
 		}
 		select {
 		case <-time.After(wakeTimeout):
-			cancel()
+			cancel(errNoAnswer(wakeTimeout))
 		case <-ctx.Done():
 		}
 	})
@@ -81,7 +83,7 @@ func (c *connection) beat(ctx context.Context, timeout time.Duration, away <-cha
 		c.log.Warn("heartbeat refused for now", zap.Error(err)) // the lease runs on
 		return nil
 	case err != nil:
-		return err
+		return causeOfEnd(ctx, err)
 	}
 	c.beats++
 	c.e.lease.renew(sent, leaseTTL(r.LeaseTTLMS))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/brain"
 	"github.com/agent-executor/executor/protocol/rpc"
 )
@@ -170,4 +171,25 @@ func TestAwayFor90Seconds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A brain that still holds the last connection of an executor that crashed answers
+// conflict for a while: asked again until it lets go, not in a hot loop (case 132).
+func TestConflictForAWhile(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		began := time.Now()
+		s := w.script(func(s *script) {
+			s.register = func(int, protocol.RegisterParams, *protocol.RegisterResult) error {
+				if time.Since(began) < 30*time.Second {
+					return protocol.Errorf(protocol.CodeConflict, "already active")
+				}
+				return nil
+			}
+		})
+		w.run(nil)
+		sleep(61 * time.Second)
+		require.Equal(t, StateReady, w.Status().State)
+		require.Less(t, len(s.so().dials), 20)
+		require.Greater(t, len(s.so().dials), 3)
+	})
 }

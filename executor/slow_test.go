@@ -99,3 +99,27 @@ func TestLargeResultOverASlowWay(t *testing.T) {
 		t.Logf("%d bytes in %v", size, time.Since(began).Round(time.Second))
 	})
 }
+
+// A brain that takes no parts cannot be told anything beside a large message. It gets
+// that one all the same, once, and not again and again over ever new connections.
+func TestLargeResultOverASlowWayWhole(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.script(func(s *script) {
+			s.register = func(_ int, _ protocol.RegisterParams, r *protocol.RegisterResult) error {
+				r.MaxControlFrameBytes = 8 << 20
+				return nil
+			}
+			s.behind = func(_ int, c *rpc.Conn) { c.SetMaxReceiveBytes(8 << 20) }
+		})
+		w.run(func(o *Options) { o.Dial = w.slowDial(50 << 10) }, image(3<<20), hello())
+		sleep(40 * time.Second)
+		s.assign(1)
+		require.NoError(t, s.call("big", "image"))
+		sleep(5 * time.Minute)
+		require.Len(t, s.so().results, 1)
+		require.Len(t, s.so().results[0].Content[0].Data, 3<<20)
+		require.Zero(t, w.Status().ResultsOwed)
+		require.Equal(t, StateReady, w.Status().State)
+		require.LessOrEqual(t, len(s.so().dials), 2) // its lease may be lost over it
+	})
+}

@@ -126,8 +126,7 @@ func TestWakeWithoutALease(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		m := w.onLaptop()
 		stored, h := newStored(), hold()
-		var s *brain.Session
-		s = w.session(brain.Options{Results: stored}, func(o *Options) { o.Dial = w.plainDial }, h)
+		s := w.session(brain.Options{Results: stored}, func(o *Options) { o.Dial = w.plainDial }, h)
 		sleep(time.Minute)
 		before := w.Status().ConnectionID
 		c, err := s.Start(w.ctx, protocol.ToolCallParams{Tool: "hold"})
@@ -182,7 +181,7 @@ func TestNothingUnderALostLease(t *testing.T) {
 		sleep(10 * time.Millisecond)
 		under.Store(true)
 		m.suspend(time.Hour)
-		require.NoError(t, s.tryAssign("s2", "w", 1))
+		_ = s.tryAssign("s2", "w", 1) // its answer may be lost with the connection
 		sleep(wakeEvery)
 		require.Len(t, s.so().registers, n+2)
 		sleep(10 * time.Millisecond)

@@ -13,12 +13,15 @@
 // Its parts: brain.go is the Brain, its executors and its end; serve.go takes
 // connections, connection.go is the life of one, with its lease; handlers.go
 // answers what executors send; executor.go, session.go and call.go are what a
-// brain does with them; results.go keeps results; issuer.go gives tokens that end
-// for keys that stay. It works in the same way in tests, over rpc.Pipe and ServeFrames, as behind an HTTP server.
+// brain does with them; results.go keeps results; repeat.go asks again
+// for calls that were accepted on a connection that is gone; issuer.go gives tokens
+// that end for keys that stay. It works in the same way in tests, over rpc.Pipe and
+// ServeFrames, as behind an HTTP server.
 //
 // What it promises: a call, an assignment or a stop outlives the connection it was
 // begun on, is repeated under its own id until it is answered, and ends when its
-// context, its session or the Brain does. A result is acknowledged after Results
+// context, its session or the Brain does. An executor that never learnt the id it was
+// given is forgotten: callers get ErrForgotten and look it up again. A result is acknowledged after Results
 // has it, and handed to one waiter once. Nothing is kept of a session that has
 // ended, except what Results keeps.
 package brain

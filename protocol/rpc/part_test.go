@@ -101,7 +101,6 @@ func TestBadParts(t *testing.T) {
 type thrift struct {
 	net.Conn
 	perSecond int
-	mu        sync.Mutex
 }
 
 func (s *thrift) Read(p []byte) (int, error) {
