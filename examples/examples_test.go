@@ -85,8 +85,15 @@ func TestREADMELinks(t *testing.T) {
 	links := regexp.MustCompile(`\]\(([^):]+)\)`).FindAllStringSubmatch(string(readme), -1)
 	require.NotEmpty(t, links)
 	for _, link := range links {
-		_, err := os.Stat(filepath.Join("..", link[1]))
+		path, section, _ := strings.Cut(link[1], "#")
+		text, err := os.ReadFile(filepath.Join("..", path))
+		if section == "" {
+			_, err = os.Stat(filepath.Join("..", path))
+		}
 		require.NoError(t, err)
+		if section != "" {
+			require.Contains(t, strings.ReplaceAll(strings.ToLower(string(text)), " ", "-"), "\n##-"+section+"\n")
+		}
 	}
 }
 

@@ -431,7 +431,15 @@ func TestRefusals(t *testing.T) {
 	first := s.run()
 	first.says("registered")
 	other := filepath.Join(s.home, "copy")
-	require.NoError(t, os.CopyFS(filepath.Join(other, "brains"), os.DirFS(filepath.Join(s.home, "state", "executor", "brains"))))
+	require.Eventually(t, func() bool { // it is written just now, and then it is whole
+		files, err := filepath.Glob(filepath.Join(s.home, "state", "executor", brainsDir, "*", "state.json"))
+		if err != nil || len(files) != 1 {
+			return false
+		}
+		identity, err := os.ReadFile(files[0])
+		dir := filepath.Join(other, brainsDir, filepath.Base(filepath.Dir(files[0])))
+		return err == nil && os.MkdirAll(dir, 0o700) == nil && os.WriteFile(filepath.Join(dir, "state.json"), identity, 0o600) == nil
+	}, 10*time.Second, 10*time.Millisecond)
 	s.run("--state-dir", other).says("registered")
 	assert.Equal(t, 5, first.exit())
 	assert.Contains(t, first.stderr.String(), "executor: replaced by another executor with the same identity: ")
