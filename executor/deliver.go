@@ -252,9 +252,11 @@ func (e *Executor) tooLarge(r protocol.ToolResultParams) protocol.ToolResultPara
 // too large.
 const maxMutationsTooLarge = 20
 
-// isTooLarge reports whether a result is itself such a notice.
+// isTooLarge reports whether a result is itself such a notice, or another that has
+// nothing in it to be left out.
 func isTooLarge(r protocol.ToolResultParams) bool {
-	return r.Error != nil && r.Error.Code == protocol.CodePayloadTooLarge && r.Structured == nil && len(r.Content) == 1
+	return r.Error != nil && r.Structured == nil && len(r.Content) == 1 &&
+		(r.Error.Code == protocol.CodePayloadTooLarge || r.Error.Reason == protocol.ReasonOutcomeUnknown)
 }
 
 func (e *Executor) resultLost(r protocol.ToolResultParams, why *protocol.Error) {

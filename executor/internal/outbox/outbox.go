@@ -200,7 +200,7 @@ func (b *Box) Put(r protocol.ToolResultParams) error {
 		b.calls[k] = e
 	}
 	again := e.phase != phaseRunning
-	if again && !e.owed {
+	if again && !e.owed || e.phase == phaseGone {
 		b.mu.Unlock()
 		return nil
 	}
