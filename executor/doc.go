@@ -33,10 +33,9 @@
 // socket at which the brain dials instead), connection.go (one registered connection),
 // heartbeat.go, deliver.go, announce.go, renew.go (their loops), token.go (the
 // credential there is), exchange.go (where it can come from), lease.go, wake.go (that
-// the machine was suspended), load.go, session.go with fences.go and status.go,
-// state.go and restore.go (what is kept over a restart, and what comes back),
-// journal.go (what is made of the outbox's files, and of a full disk), lock.go,
-// call.go, result.go, dispatch.go
-// (who answers which method), peer.go (the brain as capabilities see it), shutdown.go,
-// errors.go.
+// the machine was suspended), load.go, session.go with sessions.go (the table of them),
+// fences.go and status.go, state.go and restore.go (what is kept over a restart, and
+// what comes back), journal.go (what is made of the outbox's files, and of a full disk),
+// lock.go, call.go, result.go, dispatch.go (who answers which method), peer.go (the
+// brain as capabilities see it), shutdown.go, errors.go.
 package executor

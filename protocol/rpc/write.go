@@ -70,27 +70,6 @@ type writer struct {
 	aborted  bool          // no more are written
 }
 
-// queue is a first-in-first-out list of frames.
-type queue struct {
-	frames []buffer
-	head   int
-}
-
-func (q *queue) push(f buffer) { q.frames = append(q.frames, f) }
-
-func (q *queue) empty() bool { return q.head == len(q.frames) }
-
-func (q *queue) peek() int { return len(q.frames[q.head].b) }
-
-func (q *queue) pop() buffer {
-	f := q.frames[q.head]
-	q.frames[q.head] = buffer{}
-	if q.head++; q.head == len(q.frames) {
-		q.head, q.frames = 0, q.frames[:0]
-	}
-	return f
-}
-
 func (w *writer) init(c *Conn) {
 	w.c = c
 	w.batch, _ = c.frames.(batchWriter)
