@@ -44,6 +44,11 @@ func Open(dir string, found func(Record)) (*Journal, []Loss, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(ids) == 0 { // the directory may be new
+		if err := syncDir(filepath.Dir(dir)); err != nil {
+			return nil, nil, fmt.Errorf("open the journal: %w", err)
+		}
+	}
 	var losses []Loss
 	used := map[string]bool{}
 	visit := func(r Record) {
