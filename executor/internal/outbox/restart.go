@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"github.com/agent-executor/executor/executor/internal/outbox/journal"
@@ -34,6 +35,7 @@ func Open(dir string) (*Box, error) {
 	}
 	b.take(left)
 	b.compactLater()
+	debug.FreeOSMemory() // whole segments were read, which will not be again
 	return b, nil
 }
 
