@@ -37,7 +37,7 @@ func (e *Executor) openState() error {
 	if e.box, err = outbox.Open(e.opts.StateDir); err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
-	e.judgeLosses()
+	e.judgeLosses(kept.Journal)
 	e.forgetUnknown()
 	if owed := e.box.Owed(); owed > 0 {
 		e.log.Info("results are owed from before the restart", zap.Int("results", owed))
@@ -56,17 +56,30 @@ func (e *Executor) closeState() error {
 	return err
 }
 
-// judgeLosses reports what of the journal could not be read. When calls that were
-// accepted may be among it, no session comes back: a call that the brain repeats could
-// run a second time. What was being written when the machine ended was not answered
-// yet, so it is not among it.
-func (e *Executor) judgeLosses() {
+// judgeLosses reports what of the journal could not be read, or is not there. When
+// calls that were accepted may be among it, no session comes back: a call that the
+// brain repeats could run a second time. What was being written when the machine ended
+// was not answered yet, so it is not among it. journal is the id of the one that had
+// the calls.
+func (e *Executor) judgeLosses(journal string) {
 	for _, l := range e.box.Losses() {
 		e.log.Warn("journal is damaged", zap.String("file", l.File), zap.Int64("offset", l.Offset), zap.Int64("bytes", l.Bytes), zap.String("problem", l.What))
-		e.damaged = e.damaged || !l.Torn
+	}
+	e.damaged = e.box.Wounded()
+	if journal != "" && journal != e.box.ID() {
+		e.log.Warn("journal is another one than before: it was removed or replaced", zap.String("state_dir", e.opts.StateDir))
+		e.damaged = true
 	}
 	if e.damaged {
 		e.noteError(fmt.Errorf("the journal in %s was damaged; see the log", e.opts.StateDir))
+	}
+}
+
+// heal forgets about the damage when it is on the disk that no session is left whose
+// calls may have been lost.
+func (e *Executor) heal(change uint64) {
+	if e.state.wait(e.life, change) == nil && e.state.degraded() == nil {
+		e.box.Heal()
 	}
 }
 

@@ -81,6 +81,17 @@ func TestCallIsRecordedBeforeAnswered(t *testing.T) {
 // Damage that may have taken calls with it ends the sessions they may be of: what the
 // brain repeats of them does not run again.
 func TestDamagedJournalEndsSessions(t *testing.T) {
+	for name, harm := range map[string]func(journal string) error{
+		"segment emptied":  func(journal string) error { return os.Truncate(filepath.Join(journal, "journal-00000001.log"), 0) },
+		"segment removed":  func(journal string) error { return os.Remove(filepath.Join(journal, "journal-00000001.log")) },
+		"manifest removed": func(journal string) error { return os.Remove(filepath.Join(journal, "manifest")) },
+		"all removed":      os.RemoveAll,
+	} {
+		t.Run(name, func(t *testing.T) { damagedJournal(t, harm) })
+	}
+}
+
+func damagedJournal(t *testing.T, harm func(journal string) error) {
 	in(t, func(t *testing.T, w *world) {
 		h := hold()
 		log, said := observer.New(zap.WarnLevel)
@@ -94,19 +105,26 @@ func TestDamagedJournalEndsSessions(t *testing.T) {
 		require.NoError(t, err)
 		settle()
 		work, image := w.opts.Workspace, w.kill()
-		segments, err := filepath.Glob(filepath.Join(image, "journal", "journal-*.log"))
-		require.NoError(t, err)
-		require.Len(t, segments, 1)
-		require.NoError(t, os.Truncate(segments[0], 0))
+		require.NoError(t, harm(filepath.Join(image, "journal")))
 		w.run(func(o *Options) { o.StateDir, o.Workspace, o.Logger = image, work, zap.New(log) }, h)
-		_, err = c.Result(w.ctx)
-		requireError(t, err, "session_not_active")
+		r, err := c.Result(w.ctx)
+		if err == nil { // the record is whole
+			require.Equal(t, protocol.ReasonOutcomeUnknown, r.Error.Reason)
+		} else {
+			requireError(t, err, "session_not_active")
+		}
 		<-s.Ended()
 		require.EqualValues(t, 1, h.started.Load())
-		require.NotZero(t, said.FilterMessage("journal is damaged").Len())
+		require.NotZero(t, said.FilterMessageSnippet("journal is").Len())
 		require.Contains(t, w.Status().LastError, "damaged")
 		_, err = x.Assign(w.ctx, protocol.SessionAssignParams{SessionID: "s"}) // with a new fencing token
 		require.NoError(t, err)
+		settle()
+		said.TakeAll()
+		w.restart(func(o *Options) { o.Logger = zap.New(log) }, h) // and that one comes back
+		require.Empty(t, said.FilterMessageSnippet("journal is").All())
+		settle()
+		require.Equal(t, []string{"s active"}, w.sessions())
 	})
 }
 

@@ -49,6 +49,10 @@ func (e *Executor) restore() (wait func(ctx context.Context)) {
 		e.log.Info("sessions from before the restart", zap.Int("kept", len(e.kept)), zap.Int("restored", len(e.sessions)))
 	}
 	e.kept = nil
+	if e.damaged {
+		change := e.state.change(true)
+		e.work.Go(func() { e.heal(change) })
+	}
 	prepared := make(chan struct{})
 	e.work.Go(func() {
 		all.Wait()

@@ -214,7 +214,7 @@ func (k *keeper) degraded() error {
 func (e *Executor) keep() statefile.State {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := statefile.State{ExecutorID: e.executorID, ConnectionID: e.connectionID, Fences: e.fences.list(), Ends: e.ended.list()}
+	s := statefile.State{ExecutorID: e.executorID, ConnectionID: e.connectionID, Fences: e.fences.list(), Ends: e.ended.list(), Journal: e.box.ID()}
 	for _, id := range e.activeSessions() {
 		s.Sessions = append(s.Sessions, e.sessions[id].keep())
 	}

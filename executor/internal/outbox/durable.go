@@ -22,8 +22,8 @@ func (b *Box) save(e *entry, record journal.Entry) {
 		b.recover()
 	}
 	if b.full != nil {
-		b.unsaved[e] = struct{}{}
 		b.journal.Discard(record)
+		b.inMemoryOnly(e)
 		return
 	}
 	staged := b.journal.Stage(record)
@@ -36,10 +36,29 @@ func (b *Box) save(e *entry, record journal.Entry) {
 	if err != nil {
 		b.journal.Discard(record)
 		b.fail(err)
-		b.unsaved[e] = struct{}{}
+		b.inMemoryOnly(e)
 		return
 	}
 	b.saved(e, staged.Ref())
+}
+
+// inMemoryOnly says that the newest of e is nowhere else, and has the journal remember
+// that there is such a call: that takes no room. b.mu is held, and let go meanwhile.
+func (b *Box) inMemoryOnly(e *entry) {
+	b.unsaved[e] = struct{}{}
+	b.mu.Unlock()
+	_ = b.journal.SetIncomplete(true) // as well as it goes
+	b.mu.Lock()
+}
+
+// complete has the journal say that it has all, if it has. b.mu is held.
+func (b *Box) complete() {
+	if b.journal == nil || b.wounded || b.full != nil {
+		return
+	}
+	if err := b.journal.SetIncomplete(false); err != nil {
+		b.fail(err)
+	}
 }
 
 // saved says where the newest record of e is.
@@ -207,6 +226,7 @@ func (b *Box) recover() {
 		}
 		if len(b.unsaved) == 0 {
 			b.full = nil
+			b.complete()
 			return
 		}
 	}

@@ -65,6 +65,7 @@ type Box struct {
 	keptBytes  int // of the acknowledged results kept
 	orders     int64
 	unsaved    map[*entry]struct{}
+	wounded    bool
 	full       error     // why the last write failed; nil = it did not
 	tryAgain   time.Time // when full is looked into again
 	compacting bool

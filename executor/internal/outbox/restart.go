@@ -34,6 +34,7 @@ func Open(dir string) (*Box, error) {
 		return nil, err
 	}
 	b.take(left)
+	b.wounded = slices.ContainsFunc(b.losses, func(l Loss) bool { return !l.Torn })
 	b.compactLater()
 	debug.FreeOSMemory() // whole segments were read, which will not be again
 	return b, nil
@@ -41,6 +42,26 @@ func Open(dir string) (*Box, error) {
 
 // Losses are what Open could not read of the files it has found.
 func (b *Box) Losses() []Loss { return b.losses }
+
+// Wounded reports whether calls that were accepted may be among the losses. It is so
+// after each further Open, until Heal says that it does not matter any more.
+func (b *Box) Wounded() bool { return b.wounded }
+
+// Heal says that no session is left of which calls may have been lost.
+func (b *Box) Heal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wounded = false
+	b.complete()
+}
+
+// ID is the journal's, from its beginning; "" in memory.
+func (b *Box) ID() string {
+	if b.journal == nil {
+		return ""
+	}
+	return b.journal.ID()
+}
 
 // leftovers are the records that were found of each call.
 type leftovers map[key][]*leftover

@@ -316,6 +316,8 @@ func TestDamage(t *testing.T) {
 		_, err = b.Accept(call("s", "new", ""), false)
 		require.NoError(t, err)
 		require.NoError(t, b.Put(result("s", "new", "new")))
+		require.Equal(t, !b.Losses()[0].Torn, b.Wounded())
+		b.Heal()
 		require.NoError(t, b.Close())
 		b = openIn(t, dir)
 		require.Empty(t, b.Losses(), "what was damaged is set aside")

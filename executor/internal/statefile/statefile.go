@@ -30,8 +30,9 @@ type State struct {
 	ExecutorID   string                        `json:"executor_id,omitempty"`
 	ConnectionID string                        `json:"connection_id,omitempty"` // of the last connection
 	Sessions     []Session                     `json:"sessions,omitempty"`
-	Fences       []Fence                       `json:"fences,omitempty"` // of sessions that have ended, oldest first
-	Ends         []protocol.SessionEndedParams `json:"ends,omitempty"`   // not acknowledged, oldest first
+	Fences       []Fence                       `json:"fences,omitempty"`  // of sessions that have ended, oldest first
+	Ends         []protocol.SessionEndedParams `json:"ends,omitempty"`    // not acknowledged, oldest first
+	Journal      string                        `json:"journal,omitempty"` // id of the journal that has its calls
 }
 
 // Session is one that has not ended.

@@ -79,7 +79,11 @@ func (j *Journal) Remove(s Segment) error {
 	j.mu.Lock()
 	j.segments = slices.DeleteFunc(j.segments, func(other *segment) bool { return other == s.seg })
 	j.mu.Unlock()
-	err := s.seg.f.Close()
+	err := j.manifest.remove(s.seg.id)
+	if err != nil {
+		return err // the file stays, and is found again
+	}
+	err = s.seg.f.Close()
 	if s.seg.damaged {
 		return errors.Join(err, setAside(j.dir, s.seg.path))
 	}

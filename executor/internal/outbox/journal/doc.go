@@ -21,6 +21,7 @@
 //	journal.go  Journal: stage, wait, read, mark, drop
 //	write.go    where a batch goes; new segments
 //	segment.go  one file of records
+//	manifest.go which segments there are
 //	record.go   a record as bytes; finding records in bytes that may be damaged
 //	recover.go  Open: what is there, what was lost
 //	body.go     bodies in files of their own

@@ -36,6 +36,8 @@ type Journal struct {
 	dir    string
 	bodies atomic.Uint64 // the last number given to a body's file
 
+	manifest *manifest
+
 	io       sync.Mutex // held while segments are written or changed, not while they are synced; taken before mu
 	active   *segment
 	growing  *segment
@@ -238,6 +240,9 @@ func (j *Journal) Close() error {
 			errs = append(errs, syncData(s.f))
 		}
 		errs = append(errs, s.f.Close())
+	}
+	if j.manifest != nil {
+		errs = append(errs, j.manifest.close())
 	}
 	return errors.Join(errs...)
 }

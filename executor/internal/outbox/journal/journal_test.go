@@ -135,15 +135,22 @@ func TestTornEnd(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-// What is not a file of the journal's, where one should be, is said; what is none of
+// What is no file, where one of the journal's should be, is set aside; what is none of
 // its business is left alone.
 func TestStrangeFiles(t *testing.T) {
-	for _, name := range []string{"journal-00000001.log", "body-00000001", spareName} {
+	for _, name := range []string{"journal-00000001.log", "body-00000001", spareName, manifestName} {
 		dir := t.TempDir()
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
-		_, _, err := Open(dir, func(Record) {})
-		require.ErrorContains(t, err, name)
-		require.ErrorContains(t, err, "remove it")
+		j, _, losses := reopen(t, dir)
+		require.Equal(t, name == spareName, len(losses) == 0, name)
+		require.DirExists(t, filepath.Join(dir, name+damagedSuffix))
+		write(t, j, Entry{Head: []byte("x"), Sync: true})
+		require.NoError(t, j.SetIncomplete(false))
+		require.NoError(t, j.Close())
+		j, found, losses := reopen(t, dir)
+		require.Len(t, found, 1)
+		require.Empty(t, losses)
+		require.NoError(t, j.Close())
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"journal-1.log", "journal-x.log", "notes", "body-1"} {
@@ -152,17 +159,74 @@ func TestStrangeFiles(t *testing.T) {
 	j, _, losses := reopen(t, dir)
 	require.Empty(t, losses)
 	require.NoError(t, j.Close())
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, entries, 4)
+	for _, name := range []string{"journal-1.log", "journal-x.log", "notes", "body-1"} {
+		require.FileExists(t, filepath.Join(dir, name))
+	}
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, segmentName(1))))
 
 	newer := headerOf(1, 1000)
 	newer[8]++
 	require.NoError(t, os.WriteFile(filepath.Join(dir, segmentName(1)), newer, 0o600))
-	_, _, err = Open(dir, func(Record) {})
+	_, _, err := Open(dir, func(Record) {})
 	require.ErrorIs(t, err, errNewer)
 	_, _, err = Open(filepath.Join(dir, "nowhere"), func(Record) {})
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// A file that is gone is missed, and so is the list of them; it is reported until it is
+// said that nothing is missing any more.
+func TestMissing(t *testing.T) {
+	write1MB := func(t *testing.T, dir string) string {
+		j, _, _ := reopen(t, dir)
+		id := j.ID()
+		for i := range 40 {
+			write(t, j, Entry{Head: fmt.Appendf(nil, "%d", i), Body: make([]byte, 25_000), Sync: i%2 == 0})
+		}
+		require.NoError(t, j.Close())
+		return id
+	}
+	for name, harm := range map[string]func(dir string) error{
+		"oldest":   func(dir string) error { return os.Remove(filepath.Join(dir, segmentName(1))) },
+		"newest":   func(dir string) error { return os.Remove(filepath.Join(dir, segmentName(3))) },
+		"manifest": func(dir string) error { return os.Remove(filepath.Join(dir, manifestName)) },
+		"emptied":  func(dir string) error { return os.Truncate(filepath.Join(dir, manifestName), 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			id := write1MB(t, dir)
+			require.NoError(t, harm(dir))
+			for n := range 2 {
+				j, _, losses := reopen(t, dir)
+				require.NotEmpty(t, losses)
+				require.False(t, losses[0].Torn)
+				require.Equal(t, n > 0 || name == "oldest" || name == "newest", id == j.ID())
+				require.NoError(t, j.Close())
+				id = j.ID()
+			}
+			j, _, _ := reopen(t, dir)
+			require.NoError(t, j.SetIncomplete(false))
+			require.NoError(t, j.SetIncomplete(false))
+			require.NoError(t, j.Close())
+			j, _, losses := reopen(t, dir)
+			require.Empty(t, losses)
+			require.NoError(t, j.Close())
+		})
+	}
+	// One damaged slot is as good as none, and a kill at any moment is no loss.
+	dir := t.TempDir()
+	id := write1MB(t, dir)
+	for _, at := range []int64{20, slotSize + 20} {
+		f, err := os.OpenFile(filepath.Join(dir, manifestName), os.O_RDWR, 0)
+		require.NoError(t, err)
+		_, err = f.WriteAt([]byte("damage"), at)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		j, _, losses := reopen(t, dir)
+		require.Empty(t, losses)
+		require.Equal(t, id, j.ID())
+		require.NoError(t, j.manifest.change(func(*listing) {}))
+		require.NoError(t, j.Close())
+	}
 }
 
 // Left-overs of a crash do not pile up.
@@ -179,7 +243,7 @@ func TestLitter(t *testing.T) {
 	require.Len(t, found, 1)
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 2, "a segment and a body")
+	require.Len(t, entries, 4, "the manifest, a segment, a spare one and a body")
 	next := write(t, j, Entry{Head: []byte("b"), Body: make([]byte, BodyLimit+1)})
 	require.NotEqual(t, ref.own, next.own)
 	j.Drop(next)

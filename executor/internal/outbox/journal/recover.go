@@ -40,7 +40,7 @@ func (l Loss) String() string {
 // of a newer version.
 func Open(dir string, found func(Record)) (*Journal, []Loss, error) {
 	j := &Journal{dir: dir, nextID: 1, nextSize: firstSegment}
-	ids, bodies, err := j.list()
+	ids, bodies, losses, err := j.list()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -49,7 +49,11 @@ func Open(dir string, found func(Record)) (*Journal, []Loss, error) {
 			return nil, nil, fmt.Errorf("open the journal: %w", err)
 		}
 	}
-	var losses []Loss
+	var problem string
+	if j.manifest, problem, err = openManifest(dir); err != nil {
+		return nil, nil, err
+	}
+	losses = append(losses, j.missing(ids, problem)...)
 	used := map[string]bool{}
 	visit := func(r Record) {
 		used[r.Ref.own] = true
@@ -76,8 +80,19 @@ func Open(dir string, found func(Record)) (*Journal, []Loss, error) {
 		}
 		losses = append(losses, l.losses...)
 	}
+	if err := j.judge(losses); err != nil && !isFull(err) {
+		_ = j.Close()
+		return nil, nil, err
+	}
 	if j.active != nil {
 		j.nextSize = min(2*j.active.size, maxSegment)
+	} else {
+		// There is room for what comes, also when the disk is full by then. When it is
+		// full already, that is found out when something is to be written.
+		_ = j.rotate(0)
+	}
+	if !j.spare {
+		j.makeSpare()
 	}
 	for _, n := range bodies { // of which a crash has left no record
 		j.bodies.Store(max(j.bodies.Load(), n))
@@ -88,22 +103,66 @@ func Open(dir string, found func(Record)) (*Journal, []Loss, error) {
 	return j, losses, nil
 }
 
-// list finds the files of the journal.
-func (j *Journal) list() (ids, bodies []uint64, err error) {
+// missing compares what is there with what the manifest says.
+func (j *Journal) missing(ids []uint64, problem string) (losses []Loss) {
+	lose := func(file, what string) {
+		losses = append(losses, Loss{File: filepath.Join(j.dir, file), What: what})
+	}
+	if problem != "" && len(ids) > 0 {
+		lose(manifestName, problem+", so that nobody knows which files there should be")
+	}
+	is := j.manifest.now()
+	for _, id := range is.Segments {
+		j.nextID = max(j.nextID, id+1)
+		if !slices.Contains(ids, id) {
+			lose(segmentName(id), "the file is gone")
+		}
+	}
+	if is.Incomplete {
+		lose(manifestName, "calls were accepted of which there is no record")
+	}
+	return losses
+}
+
+// judge makes the manifest say what is there, and that something was lost that may
+// have been a call's: before what is damaged is set aside, so that a crash now does not
+// hide it.
+func (j *Journal) judge(losses []Loss) error {
+	if len(losses) == 0 && j.manifest.made() {
+		return nil
+	}
+	lost := slices.ContainsFunc(losses, func(l Loss) bool { return !l.Torn })
+	return j.manifest.change(func(l *listing) {
+		l.Incomplete = l.Incomplete || lost
+		l.Segments = l.Segments[:0]
+		for _, s := range j.segments {
+			l.Segments = append(l.Segments, s.id)
+		}
+	})
+}
+
+// list finds the files of the journal. What is none, under the name of one, is set
+// aside.
+func (j *Journal) list() (ids, bodies []uint64, losses []Loss, err error) {
 	entries, err := os.ReadDir(j.dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open the journal: %w", err)
+		return nil, nil, nil, fmt.Errorf("open the journal: %w", err)
 	}
 	for _, e := range entries {
 		name := e.Name()
 		id, isSegment := segmentID(name)
 		n, isBody := bodyNumber(name)
-		if (isSegment || isBody || name == spareName) && !e.Type().IsRegular() {
-			return nil, nil, fmt.Errorf("open the journal: %s is not a regular file; remove it", filepath.Join(j.dir, name))
-		}
-		switch {
+		path := filepath.Join(j.dir, name)
+		switch ours := isSegment || isBody || name == spareName || name == manifestName; {
+		case ours && !e.Type().IsRegular():
+			if err := os.Rename(path, path+damagedSuffix); err != nil {
+				return nil, nil, nil, fmt.Errorf("open the journal: %s is not a regular file: %w", path, err)
+			}
+			if name != spareName {
+				losses = append(losses, Loss{File: path, What: "it was not a regular file"})
+			}
 		case isSegment && id == 0: // a spare one that was not finished
-			_ = os.Remove(filepath.Join(j.dir, name))
+			_ = os.Remove(path)
 		case isSegment:
 			ids = append(ids, id)
 		case isBody:
@@ -113,7 +172,7 @@ func (j *Journal) list() (ids, bodies []uint64, err error) {
 		}
 	}
 	slices.Sort(ids)
-	return ids, bodies, nil
+	return ids, bodies, losses, nil
 }
 
 // goodSpare removes a spare segment that is not what it should be.
@@ -155,7 +214,7 @@ func (j *Journal) load(id uint64, visit func(Record)) (*loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
-	s := newSegment(id, path, f, 0)
+	s := newSegment(j.manifest, id, path, f, 0)
 	s.sealed, s.grows, s.named = true, false, true
 	j.segments = append(j.segments, s) // Close closes it
 	j.nextID = max(j.nextID, id+1)

@@ -25,11 +25,12 @@ const (
 // segment is one file of records. What it is written to is guarded by Journal.io, how
 // it stands by Journal.mu.
 type segment struct {
-	id   uint64
-	path string
-	f    *os.File
-	size int64
-	end  atomic.Int64 // where the next record goes
+	manifest *manifest
+	id       uint64
+	path     string
+	f        *os.File
+	size     int64
+	end      atomic.Int64 // where the next record goes
 
 	grows bool // it has no size of its own until it is sealed
 
@@ -46,8 +47,8 @@ type segment struct {
 	failed  error      // of a sync; after one nobody knows what of it is on the disk
 }
 
-func newSegment(id uint64, path string, f *os.File, size int64) *segment {
-	s := &segment{id: id, path: path, f: f, size: size, grows: size == 0}
+func newSegment(m *manifest, id uint64, path string, f *os.File, size int64) *segment {
+	s := &segment{manifest: m, id: id, path: path, f: f, size: size, grows: size == 0}
 	s.end.Store(segmentHeader)
 	s.ended = sync.NewCond(&s.syncing)
 	return s
@@ -86,7 +87,7 @@ func (s *segment) syncTo(end int64) error {
 }
 
 // sync is one sync; the first one, of a file that is new, also brings its name to the
-// disk.
+// disk and into the manifest.
 func (s *segment) sync(named bool) error {
 	if named {
 		return syncData(s.f)
@@ -94,7 +95,10 @@ func (s *segment) sync(named bool) error {
 	if err := s.f.Sync(); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(s.path))
+	if err := syncDir(filepath.Dir(s.path)); err != nil {
+		return err
+	}
+	return s.manifest.add(s.id)
 }
 
 func segmentName(id uint64) string { return fmt.Sprintf("journal-%08d.log", id) }
@@ -133,8 +137,8 @@ func readHeader(b []byte) (size int64, err error) {
 
 // makeSegment makes a file of its full size; size 0 is one that grows. It is on the disk
 // when the first record of it is. On an error nothing is left.
-func makeSegment(dir string, id uint64, size int64) (s *segment, err error) {
-	path := filepath.Join(dir, segmentName(id))
+func (j *Journal) makeSegment(id uint64, size int64) (s *segment, err error) {
+	path := filepath.Join(j.dir, segmentName(id))
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
@@ -147,7 +151,7 @@ func makeSegment(dir string, id uint64, size int64) (s *segment, err error) {
 		_ = os.Remove(path)
 		return nil, err
 	}
-	return newSegment(id, path, f, size), nil
+	return newSegment(j.manifest, id, path, f, size), nil
 }
 
 // fill writes the pattern from off up to size.

@@ -64,7 +64,7 @@ func (j *Journal) abandon(s *segment) {
 
 // grow makes a segment the growing one.
 func (j *Journal) grow(int) error {
-	s, err := makeSegment(j.dir, j.nextID, 0)
+	s, err := j.makeSegment(j.nextID, 0)
 	if err != nil {
 		return fmt.Errorf("make a segment of the journal: %w", err)
 	}
@@ -90,12 +90,17 @@ func (j *Journal) add(s *segment) {
 
 // rotate makes a segment the active one that has room for need bytes.
 func (j *Journal) rotate(need int) error {
+	if !j.manifest.made() { // there was no room for it: without it no segment is to be found
+		if err := j.manifest.change(func(*listing) {}); err != nil {
+			return err
+		}
+	}
 	least := int64(segmentHeader + need)
 	size := max(j.nextSize, least)
-	s, err := makeSegment(j.dir, j.nextID, size)
+	s, err := j.makeSegment(j.nextID, size)
 	for err != nil && isFull(err) && size > max(minSegment, least) {
 		size = max(size/2, minSegment, least)
-		s, err = makeSegment(j.dir, j.nextID, size)
+		s, err = j.makeSegment(j.nextID, size)
 	}
 	switch {
 	case err == nil:
@@ -142,7 +147,7 @@ func (j *Journal) Probe() error {
 // makeSpare puts a segment aside for the day the disk is full. It is not there when
 // it is full already.
 func (j *Journal) makeSpare() {
-	s, err := makeSegment(j.dir, 0, firstSegment)
+	s, err := j.makeSegment(0, firstSegment)
 	if err != nil {
 		return
 	}
@@ -175,5 +180,5 @@ func (j *Journal) takeSpare(least int64, full error) (*segment, error) {
 		return nil, fmt.Errorf("take the spare segment of the journal: %w (%w)", err, full)
 	}
 	j.spare = false
-	return newSegment(j.nextID, path, f, firstSegment), nil
+	return newSegment(j.manifest, j.nextID, path, f, firstSegment), nil
 }
