@@ -26,14 +26,14 @@ type connection struct {
 	interval time.Duration // between heartbeats
 	beats    int           // heartbeats that were answered
 	replay   int           // results that were owed when it was made
-	replayed chan struct{} // closed when those are acknowledged
+	replayed chan struct{} // closed when each of those was sent and answered
 	delivery delivery
 	failed   chan error // what ends it, told by whoever finds it out
 }
 
 func (e *Executor) newConnection(frames rpc.Frames) *connection {
 	c := &connection{e: e, log: e.log, replayed: make(chan struct{}), failed: make(chan error, 1)}
-	c.delivery = delivery{c: c, retry: newResultRetry(), failed: make(chan error, 1)}
+	c.delivery = delivery{c: c, retry: newResultRetry(), resting: map[callID]*rest{}, failed: make(chan error, 1)}
 	c.rpc = rpc.NewConn(frames, e.mux, &rpc.Options{
 		Dialect:         rpc.DialectOf(e.opts.Dialects, frames.Subprotocol()),
 		OnProtocolError: c.malformed,
@@ -109,9 +109,6 @@ func (c *connection) register(ctx context.Context) error {
 
 	e.reconcile(before, r, active)
 	c.replay = e.box.Owed()
-	if c.replay == 0 {
-		close(c.replayed)
-	}
 	e.mu.Lock()
 	e.executorID, e.connectionID = r.ExecutorID, r.ConnectionID
 	if r.MaxControlFrameBytes > 0 {

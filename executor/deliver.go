@@ -18,20 +18,36 @@ import (
 
 // delivery sends what is owed over one connection, oldest first, one at a time. A
 // result leaves the outbox only when the brain has accepted it, or has refused it for
-// good. While all goes well it needs no goroutine: whoever records a result sends it,
+// good. One that it refuses for now rests for a while, and the others go on. While all
+// goes well it needs no goroutine: whoever records a result sends it,
 // unless one is under way, and its acknowledgement sends the next.
 type delivery struct {
 	c      *connection
-	retry  *backoff.ExponentialBackOff
-	failed chan error     // what ends the connection
-	work   sync.WaitGroup // trouble
+	retry  *backoff.ExponentialBackOff // of all, when all are refused
+	failed chan error                  // what ends the connection
+	work   sync.WaitGroup              // trouble
 
 	mu       sync.Mutex
 	ctx      context.Context // of the connection's loops; nil before start and after stop
 	underWay *protocol.ToolResultParams
 	late     *lateness // no answer by then: the connection is dead
-	acked    int
+	resting  map[callID]*rest
+	inARow   int         // refusals for now since the last acceptance
+	wake     *time.Timer // for what rests
+	replayed bool        // every result has been tried once
 }
+
+type callID struct{ session, call string }
+
+// rest is the pause of one result that was refused for now.
+type rest struct {
+	until  time.Time
+	delays *backoff.ExponentialBackOff
+}
+
+// refusedInARow is how many results may be refused for now before it is taken for
+// something that is wrong with all of them.
+const refusedInARow = 3
 
 // deliver starts the delivery and waits until ctx is done or it has failed. An error
 // ends the connection; the next one goes on.
@@ -68,8 +84,9 @@ func (d *delivery) next() {
 		d.mu.Unlock()
 		return
 	}
-	r, ok := d.c.e.box.Peek()
+	r, ok := d.c.e.box.Peek(d.rests)
 	if !ok {
+		d.tried()
 		d.mu.Unlock()
 		return
 	}
@@ -91,6 +108,48 @@ func (d *delivery) next() {
 	}
 }
 
+// rests reports whether a result is to be left alone for now. d.mu is held.
+func (d *delivery) rests(session, call string) bool {
+	r := d.resting[callID{session, call}]
+	return r != nil && time.Now().Before(r.until)
+}
+
+// tried is called when nothing is left that may be sent now. d.mu is held.
+func (d *delivery) tried() {
+	if !d.replayed {
+		d.replayed = true
+		close(d.c.replayed)
+	}
+	var first time.Time
+	for _, r := range d.resting {
+		if first.IsZero() || r.until.Before(first) {
+			first = r.until
+		}
+	}
+	if first.IsZero() {
+		return
+	}
+	if d.wake != nil {
+		d.wake.Stop()
+	}
+	d.wake = time.AfterFunc(time.Until(first), d.next)
+}
+
+// refused lets a result rest, and returns how long all of them have to.
+func (d *delivery) refused(r protocol.ToolResultParams) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id := callID{r.SessionID, r.ToolCallID}
+	if d.resting[id] == nil {
+		d.resting[id] = &rest{delays: newResultRetry()}
+	}
+	d.resting[id].until = time.Now().Add(d.resting[id].delays.NextBackOff())
+	if d.inARow++; d.inARow > refusedInARow {
+		return d.retry.NextBackOff()
+	}
+	return 0
+}
+
 // answered goes on after an acknowledgement, and hands anything else to a goroutine of
 // its own: it is called on the connection's read loop.
 func (d *delivery) answered(r protocol.ToolResultParams, err error) {
@@ -105,21 +164,20 @@ func (d *delivery) answered(r protocol.ToolResultParams, err error) {
 		return
 	}
 	d.mu.Unlock()
-	d.retry.Reset()
-	d.settled(d.c.e.box.Ack(r.SessionID, r.ToolCallID))
+	d.settled(r)
 }
 
-// settled counts a result that has left the outbox and sends the next.
-func (d *delivery) settled(err error) {
-	if err != nil {
+// settled takes a result out of the outbox, which the brain has accepted or will never
+// accept, and sends the next.
+func (d *delivery) settled(r protocol.ToolResultParams) {
+	if err := d.c.e.box.Ack(r.SessionID, r.ToolCallID); err != nil {
 		d.fail(err)
 		return
 	}
 	d.mu.Lock()
-	d.acked++
-	if d.acked == d.c.replay {
-		close(d.c.replayed)
-	}
+	delete(d.resting, callID{r.SessionID, r.ToolCallID})
+	d.inARow = 0
+	d.retry.Reset()
 	d.underWay = nil
 	d.mu.Unlock()
 	d.next()
@@ -141,7 +199,7 @@ func (d *delivery) trouble(ctx context.Context, r protocol.ToolResultParams, err
 			return
 		}
 		if err = c.send(ctx, r); err == nil {
-			d.settled(c.e.box.Ack(r.SessionID, r.ToolCallID))
+			d.settled(r)
 			return
 		}
 	}
@@ -152,18 +210,21 @@ func (d *delivery) trouble(ctx context.Context, r protocol.ToolResultParams, err
 			d.again()
 			return
 		}
-		d.settled(c.e.box.Ack(r.SessionID, r.ToolCallID))
+		d.settled(r)
 	case ctx.Err() != nil:
 	case errors.As(err, &refused) && refused.Data.Retryable:
 		c.log.Debug("result refused for now", zap.String("session", r.SessionID), zap.String("call", r.ToolCallID), zap.Error(err))
-		select {
-		case <-time.After(d.retry.NextBackOff()):
-			d.again()
-		case <-ctx.Done():
+		if pause := d.refused(r); pause > 0 {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
 		}
+		d.again()
 	case errors.As(err, &refused):
 		c.e.resultLost(r, refused)
-		d.settled(c.e.box.Ack(r.SessionID, r.ToolCallID))
+		d.settled(r)
 	default:
 		d.fail(err)
 	}
@@ -196,6 +257,9 @@ func (d *delivery) stop() {
 	d.ctx = nil
 	if d.late != nil {
 		d.late.stop()
+	}
+	if d.wake != nil {
+		d.wake.Stop()
 	}
 	d.mu.Unlock()
 	d.work.Wait()

@@ -65,7 +65,7 @@ func TestCallIsRecordedBeforeAnswered(t *testing.T) {
 			box, err := outbox.Open(images[i])
 			require.NoError(t, err)
 			require.Empty(t, box.Losses())
-			r, owed := box.Peek()
+			r, owed := box.Peek(nil)
 			require.Equal(t, want != "", owed)
 			switch {
 			case r.Error != nil:

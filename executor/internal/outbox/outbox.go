@@ -4,7 +4,7 @@
 //
 //	state, err := box.Accept(params, readOnly) // before the call runs
 //	err = box.Put(result)                      // before the result is sent
-//	result, ok := box.Peek()                   // the oldest one owed
+//	result, ok := box.Peek(nil)                // the oldest one owed
 //	err = box.Ack(session, call)               // the brain has stored it
 //
 // A Box in a directory survives a kill and a power loss. After one, a call that was
@@ -262,14 +262,19 @@ func size(r *protocol.ToolResultParams) int {
 }
 
 // Peek returns the oldest result that is owed, again and again until Ack; false when
-// there is none.
-func (b *Box) Peek() (protocol.ToolResultParams, bool) {
+// there is none. Those of calls that skip names are passed over; nil = none.
+func (b *Box) Peek(skip func(sessionID, toolCallID string) bool) (protocol.ToolResultParams, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed || len(b.owed) == 0 {
+	if b.closed {
 		return protocol.ToolResultParams{}, false
 	}
-	return b.load(b.owed[0]), true
+	for _, e := range b.owed {
+		if skip == nil || !skip(e.session, e.call) {
+			return b.load(e), true
+		}
+	}
+	return protocol.ToolResultParams{}, false
 }
 
 // Ack takes a result out of those owed. It stays for repeats of its call.

@@ -49,7 +49,7 @@ func both(t *testing.T, test func(t *testing.T, open func() *Box)) {
 }
 
 func peek(t require.TestingT, b *Box) protocol.ToolResultParams {
-	r, ok := b.Peek()
+	r, ok := b.Peek(nil)
 	require.True(t, ok)
 	return r
 }
@@ -98,7 +98,7 @@ func TestLife(t *testing.T) {
 		require.Equal(t, "s/c/two", next(t, b))
 		require.NoError(t, b.Close())
 		require.NoError(t, b.Close())
-		_, ok := b.Peek()
+		_, ok := b.Peek(nil)
 		require.False(t, ok)
 	})
 }
@@ -352,7 +352,7 @@ func TestConcurrency(t *testing.T) {
 		go func() {
 			defer close(delivered)
 			for {
-				r, ok := b.Peek()
+				r, ok := b.Peek(nil)
 				if !ok {
 					select {
 					case <-ctx.Done():
