@@ -2,10 +2,8 @@ package executor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -237,7 +235,7 @@ func (d *delivery) replace(r protocol.ToolResultParams) bool {
 		d.c.e.resultLost(r, protocol.Errorf(protocol.CodePayloadTooLarge, "the brain does not even take the notice that the result was too large"))
 		return false
 	}
-	if err := d.c.e.box.Put(d.c.e.tooLarge(r)); err != nil {
+	if err := d.c.e.box.Put(d.c.e.tooLarge(r, keepTooLarge)); err != nil {
 		d.fail(err)
 	}
 	return true
@@ -290,65 +288,10 @@ func newResultRetry() *backoff.ExponentialBackOff {
 		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0), backoff.WithMaxElapsedTime(0))
 }
 
-// tooLarge is what is sent in place of a result that the brain cannot take (spec
-// section 14.4).
-func (e *Executor) tooLarge(r protocol.ToolResultParams) protocol.ToolResultParams {
-	size := 0
-	for _, b := range r.Content {
-		size += len(b.Text) + len(b.Data)
-	}
-	cause := protocol.Errorf(protocol.CodePayloadTooLarge, "the result of %d bytes is larger than the brain takes", size+len(r.Structured))
-	if cut := spilledTo(r); cut != "" {
-		cause.Message += "; the whole text is in " + cut
-	}
-	small := protocol.ToolResultParams{
-		SessionID: r.SessionID, ToolCallID: r.ToolCallID, Outcome: protocol.OutcomeFailed, IsError: true,
-		Content:    []protocol.Content{{Type: protocol.ContentText, Text: cause.Message}},
-		DurationMS: r.DurationMS, Error: toolError(cause),
-	}
-	if len(r.Mutations) <= maxMutationsTooLarge {
-		small.Mutations = r.Mutations
-	}
-	return small
-}
-
-// maxMutationsTooLarge is how many changed paths go with the notice that a result was
-// too large.
-const maxMutationsTooLarge = 20
-
-// isTooLarge reports whether a result is itself such a notice, or another that has
-// nothing in it to be left out.
-func isTooLarge(r protocol.ToolResultParams) bool {
-	return r.Error != nil && r.Structured == nil && len(r.Content) == 1 &&
-		(r.Error.Code == protocol.CodePayloadTooLarge || r.Error.Reason == protocol.ReasonOutcomeUnknown)
-}
-
 func (e *Executor) resultLost(r protocol.ToolResultParams, why *protocol.Error) {
 	e.lost.Add(1)
 	e.log.Error("result refused for good", zap.String("session", r.SessionID), zap.String("call", r.ToolCallID), zap.Error(why))
 	if e.opts.OnResultLost != nil {
 		e.opts.OnResultLost(r, why)
 	}
-}
-
-func toolError(e *protocol.Error) *protocol.ToolError {
-	return &protocol.ToolError{Code: e.Code, Reason: e.Reason(), Message: e.Message, Retryable: e.Data.Retryable}
-}
-
-// spilledTo finds the path that a spilled result names.
-func spilledTo(r protocol.ToolResultParams) string {
-	var s struct {
-		OutputFile string `json:"output_file"` // of a tool that spills by itself
-	}
-	_ = json.Unmarshal(r.Structured, &s)
-	if s.OutputFile != "" {
-		return s.OutputFile
-	}
-	for _, b := range r.Content {
-		if _, after, ok := strings.Cut(b.Text, spillMark); ok {
-			path, _, _ := strings.Cut(after, spillMarkEnd)
-			return path
-		}
-	}
-	return ""
 }

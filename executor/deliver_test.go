@@ -2,6 +2,8 @@ package executor
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -223,6 +225,7 @@ func TestResultTooBigForTheBrain(t *testing.T) {
 				require.Equal(t, protocol.OutcomeFailed, r.Outcome)
 				require.Equal(t, "payload_too_large", r.Error.Reason)
 				require.Contains(t, text(r), "the whole text is in .executor/spill/big")
+				require.Contains(t, text(r), "xxx", "a part of it")
 				require.Len(t, r.Mutations, 1)
 				require.Equal(t, always, w.Status().ResultsLost == 1)
 				require.Zero(t, w.Status().ResultsOwed)
@@ -287,6 +290,35 @@ func TestReplayOrder(t *testing.T) {
 			"tool.result c4 succeeded"}, results[len(results)-5:])
 		log := s.log("executor.", "session.status", "session.ready")
 		require.Equal(t, "session.ended s2 stopped", log[len(log)-1])
+	})
+}
+
+// A result that was short enough for anybody but this brain is kept all the same.
+func TestResultTooBigThatWasNotSpilled(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.script(func(s *script) {
+			s.result = func(_ int, p protocol.ToolResultParams) (bool, error) {
+				if p.Error == nil {
+					return false, protocol.ErrPayloadTooLarge
+				}
+				return true, nil
+			}
+		})
+		whole := "begin " + strings.Repeat("x", 20_000) + " end"
+		w.run(nil, says("long", func(string) protocol.ToolOutput { return protocol.Text(whole) }))
+		synctest.Wait()
+		s.assign(1)
+		require.NoError(t, s.call("c", "long"))
+		sleep(time.Second)
+		r := s.so().results[1]
+		require.Contains(t, text(r), "begin x")
+		require.True(t, strings.HasSuffix(text(r), "x end"))
+		require.Less(t, len(text(r)), 3000)
+		_, path, found := strings.Cut(r.Error.Message, "the whole text is in ")
+		require.True(t, found)
+		kept, err := os.ReadFile(filepath.Join(w.opts.Workspace.Roots[0].Path, path))
+		require.NoError(t, err)
+		require.Equal(t, whole, string(kept))
 	})
 }
 

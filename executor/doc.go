@@ -36,6 +36,6 @@
 // the machine was suspended), load.go, session.go with sessions.go (the table of them),
 // fences.go and status.go, state.go and restore.go (what is kept over a restart, and
 // what comes back), journal.go (what is made of the outbox's files, and of a full disk),
-// lock.go, call.go, result.go, dispatch.go (who answers which method), peer.go (the
+// lock.go, call.go, result.go, toolarge.go, dispatch.go (who answers which method), peer.go (the
 // brain as capabilities see it), shutdown.go, errors.go.
 package executor

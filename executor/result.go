@@ -139,7 +139,7 @@ func (c *call) fit(r *protocol.ToolResultParams) {
 		c.spill(r, cut)
 	}
 	if size(r) > limit {
-		*r = c.s.e.tooLarge(whole)
+		*r = c.s.e.tooLarge(whole, 0)
 	}
 	if size(r) > limit {
 		r.Mutations = nil
@@ -224,16 +224,23 @@ const (
 	spillMarkEnd = " …]\n"
 )
 
-// headTail keeps both ends of a text within limit bytes, cut between characters.
+// headTail keeps both ends of a text within limit bytes, and says what is missing.
 func headTail(text string, limit int, where string) string {
-	head, tail := limit/2, len(text)-limit/2
-	for head > 0 && !utf8.RuneStart(text[head]) {
-		head--
+	head, tail := ends(text, limit)
+	return fmt.Sprintf("%s\n[… %d bytes of %d are missing here; %s"+spillMarkEnd+"%s",
+		head, len(text)-len(head)-len(tail), len(text), where, tail)
+}
+
+// ends are both ends of a text within limit bytes, cut between characters.
+func ends(text string, limit int) (head, tail string) {
+	from, to := limit/2, len(text)-limit/2
+	for from > 0 && !utf8.RuneStart(text[from]) {
+		from--
 	}
-	for tail < len(text) && !utf8.RuneStart(text[tail]) {
-		tail++
+	for to < len(text) && !utf8.RuneStart(text[to]) {
+		to++
 	}
-	return fmt.Sprintf("%s\n[… %d bytes of %d are missing here; %s"+spillMarkEnd+"%s", text[:head], tail-head, len(text), where, text[tail:])
+	return text[:from], text[to:]
 }
 
 // frameLimit is the largest frame the brain takes.
