@@ -198,8 +198,8 @@ func (c *call) guard(ctx context.Context, handler capabilities.ToolHandler) (out
 func (c *call) finish(ctx context.Context, out protocol.ToolOutput, err error) {
 	c.once.Do(func() {
 		r := c.result(ctx, out, err)
-		if full := c.s.e.box.Degraded(); full != nil {
-			r.Content = append(r.Content, protocol.Content{Type: protocol.ContentText, Text: fmt.Sprintf("(%s: %v)", degraded, full)})
+		if why := c.s.e.whyDegraded(); why != nil {
+			r.Content = append(r.Content, protocol.Content{Type: protocol.ContentText, Text: fmt.Sprintf("(%s: %v)", degraded, why)})
 		}
 		if err := c.caps.Close(); err != nil {
 			c.s.log.Warn("spill file was not written", zap.String("call", c.params.ToolCallID), zap.Error(err))
@@ -218,7 +218,13 @@ func (c *call) finish(ctx context.Context, out protocol.ToolOutput, err error) {
 
 // degraded is said in every result, and in the log, while the state directory cannot be
 // written (spec section 14.12).
-const degraded = "the executor's state directory cannot be written, so results are held in memory only and would be lost if it ended now"
+const degraded = "the executor's state directory cannot be written, so what it does now would be lost if it ended"
+
+func (e *Executor) whyDegraded() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.degraded()
+}
 
 // toolCancel cancels a call and answers when it has ended, so that what it held is
 // free again. A call that has ended, or is not known, has nothing to cancel.

@@ -67,6 +67,7 @@ type Executor struct {
 	drainUntil   time.Time
 	running      int           // calls
 	quiet        chan struct{} // closed when running falls to zero; nil when nobody waits
+	stateGone    error         // the state directory is not there any more
 	phase        State
 	lastError    string
 	maxFrame     int // what the brain takes

@@ -13,8 +13,8 @@ type fences struct {
 	order  []string // those that have ended, oldest first
 }
 
-// keepFences is how many ended sessions are remembered, keepEnded of how many the
-// results too: those are large, and asked for again soon or never.
+// keepFences is how many ended sessions are remembered with their last calls, keepEnded
+// of how many the results too: those are large, and asked for again soon or never.
 const (
 	keepFences = 1000
 	keepEnded  = 64
@@ -25,7 +25,7 @@ func newFences(kept []statefile.Fence) fences {
 	f := fences{tokens: map[string]int64{}}
 	for _, k := range kept {
 		f.held(k.SessionID, k.Token)
-		f.ended(k.SessionID)
+		_, _ = f.ended(k.SessionID)
 	}
 	return f
 }
@@ -49,16 +49,17 @@ func (f *fences) held(id string, token int64) {
 	f.order = slices.DeleteFunc(f.order, func(old string) bool { return old == id })
 }
 
-// ended records the end of a session and returns the one, if any, whose results are
-// forgotten for it.
-func (f *fences) ended(id string) (forgotten string) {
+// ended records the end of a session. It returns the one, if any, whose results are
+// not kept any more for it, and the one of which nothing is.
+func (f *fences) ended(id string) (faded, forgotten string) {
 	f.order = append(f.order, id)
 	if n := len(f.order) - keepEnded - 1; n >= 0 {
-		forgotten = f.order[n]
+		faded = f.order[n]
 	}
 	if len(f.order) > keepFences {
-		delete(f.tokens, f.order[0])
+		forgotten = f.order[0]
+		delete(f.tokens, forgotten)
 		f.order = f.order[1:]
 	}
-	return forgotten
+	return faded, forgotten
 }

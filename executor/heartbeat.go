@@ -45,7 +45,12 @@ func (c *connection) heartbeat(ctx context.Context) error {
 		if !c.e.lease.valid() {
 			return errLeaseLost
 		}
+		// Its answer is of no use when the lease is over: then one registers anew.
+		timeout = min(timeout, max(c.e.lease.left(), minHeartbeat))
 		if err := c.beat(ctx, timeout, away); err != nil {
+			if errors.Is(err, context.DeadlineExceeded) && !c.e.lease.valid() {
+				return fmt.Errorf("heartbeat: %w: %w", errLeaseLost, err)
+			}
 			return fmt.Errorf("heartbeat: %w", err)
 		}
 	}

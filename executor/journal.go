@@ -3,7 +3,6 @@ package executor
 import (
 	"fmt"
 	"os"
-	"slices"
 
 	"go.uber.org/zap"
 
@@ -83,18 +82,25 @@ func (e *Executor) heal(change uint64) {
 	}
 }
 
-// forgetUnknown drops results of sessions that nobody will ask for any more.
+// forgetUnknown drops results of sessions that nobody will ask for any more, and calls
+// of those that are not remembered.
 func (e *Executor) forgetUnknown() {
-	known := map[string]bool{}
+	recent := map[string]bool{}
 	for _, s := range e.kept {
-		known[s.Assign.SessionID] = true
+		recent[s.Assign.SessionID] = true
 	}
 	for _, id := range e.fences.order[max(0, len(e.fences.order)-keepEnded):] {
-		known[id] = true
+		recent[id] = true
 	}
-	forgotten := slices.DeleteFunc(e.box.Sessions(), func(id string) bool { return known[id] })
-	for _, id := range forgotten {
-		e.box.Forget(id)
+	for _, id := range e.box.Sessions() {
+		_, known := e.fences.get(id)
+		switch {
+		case recent[id]:
+		case known:
+			e.box.Fade(id)
+		default:
+			e.box.Forget(id)
+		}
 	}
 }
 
@@ -102,10 +108,19 @@ func (e *Executor) forgetUnknown() {
 // that begins and when it ends (spec section 14.12).
 func (e *Executor) recoverState() {
 	err := e.box.Recover()
+	if e.held != nil {
+		gone := e.held.Check()
+		e.mu.Lock()
+		e.stateGone = gone
+		e.mu.Unlock()
+		if gone != nil {
+			err = gone
+		}
+	}
 	before := e.full.Swap(err != nil)
 	switch {
 	case err != nil && !before:
-		e.log.Error("state directory cannot be written: results are held in memory only, and would be lost with this process; make room or mend it", zap.Error(err))
+		e.log.Error("state directory cannot be written: calls and results would be lost with this process; make room or mend it", zap.Error(err))
 	case err != nil:
 		e.log.Warn("degraded: state directory cannot be written", zap.Error(err))
 	case before:
@@ -113,10 +128,14 @@ func (e *Executor) recoverState() {
 	}
 }
 
-// degraded is why not all can be kept over a restart just now; nil when it can.
+// degraded is why not all can be kept over a restart just now; nil when it can. e.mu is
+// held.
 func (e *Executor) degraded() error {
 	if err := e.box.Degraded(); err != nil {
 		return err
+	}
+	if e.stateGone != nil {
+		return e.stateGone
 	}
 	return e.state.degraded()
 }

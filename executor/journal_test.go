@@ -1,10 +1,10 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/executor/internal/outbox"
 	"github.com/agent-executor/executor/executor/internal/statefile"
 	"github.com/agent-executor/executor/protocol"
@@ -128,26 +129,59 @@ func damagedJournal(t *testing.T, harm func(journal string) error) {
 	})
 }
 
-// Results of sessions that nobody will ask for any more do not pile up over restarts.
-func TestForgottenSessions(t *testing.T) {
+// Results of sessions that ended long ago are not kept, but their calls are remembered:
+// none runs again when such a session is assigned anew.
+func TestCallsOfEndedSessions(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
+		ran := map[string]int{}
+		count := tool("count", func(_ context.Context, c *capabilities.Call) (protocol.ToolOutput, error) {
+			ran[c.Session().ID()]++
+			return protocol.Text("counted"), nil
+		})
 		b := w.brain(brain.Options{})
-		w.run(w.keeping(nil), hello())
+		w.run(w.keeping(nil), count)
 		x, err := b.WaitExecutor(w.ctx)
 		require.NoError(t, err)
-		for i := range keepEnded + 5 {
-			s, err := x.Assign(w.ctx, protocol.SessionAssignParams{SessionID: fmt.Sprint(i)})
+		call := func(session string) protocol.ToolResultParams {
+			s, err := x.Assign(w.ctx, protocol.SessionAssignParams{SessionID: session})
 			require.NoError(t, err)
-			_, err = s.Call(w.ctx, "hello", nil)
+			c, err := s.Start(w.ctx, protocol.ToolCallParams{ToolCallID: "c", Tool: "count"})
+			require.NoError(t, err)
+			r, err := c.Result(w.ctx)
 			require.NoError(t, err)
 			require.NoError(t, s.Stop(w.ctx, ""))
+			return r
+		}
+		for i := range keepEnded + 5 {
+			require.Equal(t, "counted", text(call(fmt.Sprint(i))))
 		}
 		settle()
-		w.restart(nil)
-		sessions := w.box.Sessions()
-		require.Len(t, sessions, keepEnded)
-		require.False(t, slices.Contains(sessions, "4"))
-		require.True(t, slices.Contains(sessions, "5"))
+		for range 2 {
+			require.Equal(t, "counted", text(call("60")), "the result is kept")
+			if r := call("3"); r.Error != nil { // only the call is, unless its record is found again
+				require.Equal(t, protocol.ReasonOutcomeUnknown, r.Error.Reason)
+			}
+			settle()
+			w.restart(nil, count)
+			settle()
+		}
+		require.Len(t, ran, keepEnded+5)
+		for id, n := range ran {
+			require.Equal(t, 1, n, id)
+		}
+	})
+}
+
+// A state directory that is removed while the executor runs is noticed and said.
+func TestStateDirectoryRemoved(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.session(brain.Options{}, w.keeping(nil), hello())
+		require.NoError(t, os.RemoveAll(w.opts.StateDir))
+		sleep(time.Minute)
+		require.Contains(t, w.Status().Degraded, "no such file")
+		r, err := s.Call(w.ctx, "hello", nil)
+		require.NoError(t, err)
+		require.Contains(t, text(r), "state directory cannot be written")
 	})
 }
 

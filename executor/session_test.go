@@ -103,19 +103,27 @@ func TestFencesForget(t *testing.T) {
 	f.held("long", 7)
 	f.ended("long")
 	f.held("long", 8) // held again, however many end meanwhile
-	var forgotten []string
+	var faded, forgotten []string
+	end := func(id string) {
+		old, oldest := f.ended(id)
+		faded, forgotten = append(faded, old), append(forgotten, oldest)
+	}
 	for i := range keepFences + 10 {
 		id := fmt.Sprint(i)
 		f.held(id, 1)
-		forgotten = append(forgotten, f.ended(id))
+		end(id)
 		f.held("again", int64(i))
-		forgotten = append(forgotten, f.ended("again"))
+		end("again")
 	}
-	require.NotContains(t, forgotten, "long") // it is held
-	require.NotContains(t, forgotten, "again")
-	require.Contains(t, forgotten, "0")
-	require.Contains(t, forgotten, fmt.Sprint(keepFences+10-keepEnded))
-	require.NotContains(t, forgotten, fmt.Sprint(keepFences+11-keepEnded))
+	for _, list := range [][]string{faded, forgotten} {
+		require.NotContains(t, list, "long") // it is held
+		require.NotContains(t, list, "again")
+		require.Contains(t, list, "0")
+	}
+	require.Contains(t, faded, fmt.Sprint(keepFences+10-keepEnded))
+	require.NotContains(t, faded, fmt.Sprint(keepFences+11-keepEnded))
+	require.Contains(t, forgotten, "9")
+	require.NotContains(t, forgotten, "11")
 	token, ok := f.get("long")
 	require.True(t, ok)
 	require.EqualValues(t, 8, token)

@@ -15,8 +15,12 @@ import (
 // fence remembers the token of a session that has ended. e.mu is held.
 func (e *Executor) fence(p protocol.SessionAssignParams) {
 	e.fences.held(p.SessionID, p.Lease.FencingToken)
-	if old := e.fences.ended(p.SessionID); old != "" {
-		e.box.Forget(old)
+	faded, forgotten := e.fences.ended(p.SessionID)
+	if faded != "" {
+		e.box.Fade(faded)
+	}
+	if forgotten != "" {
+		e.box.Forget(forgotten)
 	}
 }
 

@@ -81,5 +81,22 @@ func holder(f *os.File) int {
 	return pid
 }
 
+// Check returns an error when the directory is not there any more, or is another one:
+// then somebody else can take it.
+func (h *Held) Check() error {
+	ours, err := h.f.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(h.f.Name())
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(ours, there) {
+		return fmt.Errorf("%s was replaced", h.f.Name())
+	}
+	return nil
+}
+
 // Close lets the directory go.
 func (h *Held) Close() error { return h.f.Close() }

@@ -28,6 +28,24 @@ func TestLock(t *testing.T) {
 	require.NoError(t, held.Close())
 }
 
+// A directory that is removed, or made anew, is noticed.
+func TestCheck(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	held, err := Lock(dir)
+	require.NoError(t, err)
+	require.NoError(t, held.Check())
+	require.NoError(t, os.RemoveAll(dir))
+	require.ErrorIs(t, held.Check(), os.ErrNotExist)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	another, err := Lock(dir)
+	require.NoError(t, err)
+	require.ErrorContains(t, held.Check(), "was replaced")
+	require.NoError(t, another.Check())
+	require.NoError(t, another.Close())
+	require.NoError(t, held.Close())
+}
+
 func TestLockOfNoFile(t *testing.T) {
 	_, err := Lock(filepath.Join(t.TempDir(), "nowhere"))
 	require.ErrorIs(t, err, os.ErrNotExist)

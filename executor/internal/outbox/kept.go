@@ -126,6 +126,28 @@ func (b *Box) Forget(sessionID string) {
 	b.compactLater()
 }
 
+// keepFaded is how many calls are remembered of a session that has faded.
+const keepFaded = 100
+
+// Fade drops the results that are kept of a session that has ended and is settled, and
+// remembers its last calls, so that none of them runs again should it be assigned anew.
+func (b *Box) Fade(sessionID string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := b.kept[sessionID]
+	if k == nil {
+		return
+	}
+	for len(k.done) > 0 {
+		b.drop(k)
+	}
+	for len(k.gone) > keepFaded {
+		b.forget(k.gone[0])
+		k.gone = k.gone[1:]
+	}
+	b.compactLater()
+}
+
 // Sessions lists the sessions of which something is kept.
 func (b *Box) Sessions() []string {
 	b.mu.Lock()
