@@ -85,8 +85,10 @@ func TestRetryFloorIsBounded(t *testing.T) {
 func TestIdentityThatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "state.json"), 0o700))
-	_, err := New(Options{URL: "wss://brain/", StateDir: dir})
-	require.ErrorContains(t, err, "not a regular file")
+	e, err := New(Options{URL: "wss://brain/", StateDir: dir})
+	require.NoError(t, err)
+	require.DirExists(t, filepath.Join(dir, "state.json.damaged"))
+	require.NoError(t, e.closeState())
 }
 
 func TestURLsThatCannotWork(t *testing.T) {

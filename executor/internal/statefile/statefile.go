@@ -85,9 +85,9 @@ type File struct {
 // Open reads the state in dir, which must exist. What a crash has left is removed,
 // damaged copies are set aside and reported, and a missing one is written again, as
 // far as that is possible. Nothing there, or nothing that is whole, is an empty
-// State. The error is one that only a human can mend: something else than a file
-// under one of the names, no permission, or a newer version's format; then nothing
-// was changed.
+// State. Something else than a file, under one of the names, is set aside as well. The
+// error is one that only a human can mend: no permission, or a newer version's format;
+// then nothing was changed.
 func Open(dir string) (*File, State, []Damage, error) {
 	f := &File{dir: dir}
 	var state State
@@ -98,7 +98,7 @@ func Open(dir string) (*File, State, []Damage, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
-		case errors.Is(err, fs.ErrPermission), errors.Is(err, errNotRegular):
+		case errors.Is(err, fs.ErrPermission):
 			return nil, State{}, nil, fmt.Errorf("state directory: %w", err)
 		}
 		var c copyOf
@@ -174,7 +174,7 @@ func (f *File) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() { // a FIFO would hold us up for ever
-		return nil, fmt.Errorf("%s is %w; remove it", path, errNotRegular)
+		return nil, errNotRegular
 	}
 	file, err := os.Open(path)
 	if err != nil {

@@ -251,18 +251,29 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
+// What is no file, where a copy should be, is set aside, and the other copy counts.
 func TestNotAFile(t *testing.T) {
 	for _, name := range []string{firstCopy, secondCopy} {
-		dir := t.TempDir()
-		written(t, dir)
-		file := filepath.Join(dir, name)
-		require.NoError(t, os.Rename(file, filepath.Join(dir, "elsewhere")))
-		require.NoError(t, os.Symlink("elsewhere", file))
-		for range 2 {
-			_, _, _, err := Open(dir)
-			require.ErrorContains(t, err, file+" is not a regular file; remove it")
-			require.NoError(t, os.Remove(file))
-			require.NoError(t, os.Mkdir(file, 0o700))
+		for what, put := range map[string]func(path string) error{
+			"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+			"symlink":   func(path string) error { return os.Symlink("elsewhere", path) },
+		} {
+			dir := t.TempDir()
+			written(t, dir)
+			file := filepath.Join(dir, name)
+			require.NoError(t, os.Rename(file, filepath.Join(dir, "elsewhere")))
+			require.NoError(t, put(file))
+			f, s, damage := open(t, dir)
+			require.Equal(t, sample(1), s, what)
+			require.Len(t, damage, 1)
+			require.ErrorIs(t, damage[0].Problem, errNotRegular)
+			require.Equal(t, file+damagedSuffix, damage[0].Aside)
+			require.NoError(t, f.Write(sample(2)))
+			require.NoError(t, f.Mirror())
+			require.FileExists(t, filepath.Join(dir, "elsewhere"))
+			_, s, damage = open(t, dir)
+			require.Equal(t, sample(2), s)
+			require.Empty(t, damage)
 		}
 	}
 }
