@@ -175,8 +175,9 @@ func dialError(ctx context.Context, token string, resp *http.Response, err error
 }
 
 func retryAfter(v string) time.Duration {
-	if s, err := strconv.Atoi(v); err == nil && s > 0 {
-		return protocol.Millis(int64(min(s, 1<<30)) * 1000)
+	s, err := strconv.Atoi(v)
+	if errors.Is(err, strconv.ErrRange) || err == nil { // Atoi gives the nearest number it has
+		return protocol.Millis(int64(max(0, min(s, 1<<30))) * 1000)
 	}
 	if at, err := http.ParseTime(v); err == nil {
 		return max(0, time.Until(at))
