@@ -197,6 +197,30 @@ func TestTheDoorIsTaken(t *testing.T) {
 	require.ErrorContains(t, err, "want unix+listen:///absolute/path")
 }
 
+// A socket that was removed, or another file put in its place, is made anew soon after:
+// while nobody is there, and when the brain that was there leaves.
+func TestTheDoorIsRemoved(t *testing.T) {
+	path := socketPath(t)
+	l := listen(t, path, hello())
+	l.exists()
+	began := time.Now()
+	require.NoError(t, os.Remove(path))
+	l.exists()
+	require.Less(t, time.Since(began), 5*time.Second)
+
+	b := brain.New(brain.Options{})
+	var ca cable
+	ended := make(chan error, 1)
+	go func() { ended <- b.Dial(t.Context(), "ws://localhost/executor", brain.Principal{}, ca.options(path)) }()
+	_, err := b.WaitExecutor(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	ca.cut()
+	require.Error(t, <-ended)
+	l.exists()
+	require.NoError(t, b.Close("test ends"))
+}
+
 // What else may knock: no HTTP, no upgrade, and a peer of another version. The door
 // stays open for the brain.
 func TestStrangersAtTheDoor(t *testing.T) {
