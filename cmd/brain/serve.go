@@ -59,8 +59,8 @@ func serveCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:7070", "`ADDR` executors connect to, at /executor; the status page is at /")
-	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token executors have to send; it is made when there is none (default: token in the state directory)")
-	f.StringVar(&o.environmentKeyFile, "environment-key-file", "", "`FILE` with the key for which executors get tokens that end, of any environment, beside the token; it is made when there is none (default: no exchange)")
+	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token executors have to send, at least 16 characters; it is made when there is none (default: token in the state directory)")
+	f.StringVar(&o.environmentKeyFile, "environment-key-file", "", "`FILE` with the key for which executors get tokens that end, of any environment, beside the token, at least 16 characters; it is made when there is none (default: no exchange)")
 	f.DurationVar(&o.tokenTTL, "token-ttl", time.Hour, "`TIME` the tokens of the exchange last")
 	f.StringArrayVar(&o.dial, "dial", nil, "`URL` unix:///path of an executor that listens (executor run --brain unix+listen:///path), which is sent the same token; may be repeated")
 	f.StringVar(&o.logLevel, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error")
