@@ -189,15 +189,15 @@ func (t setting) set(s *settings, texts []string) error {
 		*v = text
 	case *bool:
 		if *v, err = strconv.ParseBool(text); err != nil {
-			return fmt.Errorf("%q: want true or false", text)
+			return fmt.Errorf("%q: %s", text, cli.WantBool)
 		}
 	case *int:
 		if *v, err = strconv.Atoi(text); err != nil {
-			return fmt.Errorf("%q: want a whole number", text)
+			return fmt.Errorf("%q: %s", text, cli.WantNumber)
 		}
 	case *time.Duration:
 		if *v, err = time.ParseDuration(text); err != nil {
-			return fmt.Errorf("%q: want a time like 500ms, 30s or 2m", text)
+			return fmt.Errorf("%q: %s", text, cli.WantTime)
 		}
 	}
 	return nil
