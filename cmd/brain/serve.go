@@ -24,12 +24,10 @@ import (
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/brain"
+	"github.com/agent-executor/executor/protocol/rpc"
 )
 
-const (
-	shutdownTimeout = 10 * time.Second
-	maxSocketPath   = 103 // of a Unix socket, on the system that allows least
-)
+const shutdownTimeout = 10 * time.Second
 
 // serveOptions are the flags of brain serve.
 type serveOptions struct {
@@ -217,8 +215,8 @@ func (s *server) authenticate(r *http.Request) (brain.Principal, error) {
 // locked, so that a socket that is there is a dead brain's.
 func listenControl(dir string) (net.Listener, error) {
 	path := socketPath(dir)
-	if len(path) > maxSocketPath {
-		return nil, cli.Usagef("the path of the control socket %s is longer than %d bytes; name a shorter --state-dir", path, maxSocketPath)
+	if len(path) > rpc.MaxSocketPath {
+		return nil, cli.Usagef("the path of the control socket %s is longer than %d bytes; name a shorter --state-dir", path, rpc.MaxSocketPath)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("control socket: %w", err)
