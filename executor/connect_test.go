@@ -2,10 +2,13 @@ package executor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -63,6 +66,37 @@ func TestRegisterRefused(t *testing.T) {
 	}
 }
 
+// An error that is none decides nothing: it is a malformed answer, as a result that cannot
+// be read is, and the executor comes back.
+func TestRegisterAnsweredWithNoError(t *testing.T) {
+	for _, answer := range []string{`"error":"bad"`, `"error":{"code":"x"}`, `"result":"bad"`} {
+		in(t, func(t *testing.T, w *world) {
+			s := w.script(func(s *script) {
+				s.http = func(n int, rw http.ResponseWriter, r *http.Request) bool {
+					if n > 2 {
+						return false
+					}
+					f, err := rpc.Accept(rw, r, rpc.AcceptOptions{})
+					if err != nil {
+						return true
+					}
+					frame, _ := f.ReadFrame(r.Context())
+					var request struct{ ID json.RawMessage }
+					_ = json.Unmarshal(frame, &request)
+					_ = f.WriteFrame(r.Context(), fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,%s}`, request.ID, answer))
+					_, _ = f.ReadFrame(r.Context()) // until the executor closes
+					_ = f.Close(protocol.CloseNormal, "")
+					return true
+				}
+			})
+			w.run(nil)
+			sleep(time.Minute)
+			require.Len(t, s.so().dials, 3)
+			require.Equal(t, StateReady, w.Status().State)
+		})
+	}
+}
+
 // A brain of another version in the answer, or in the handshake, is told from a
 // network that fails.
 func TestUnsupportedProtocol(t *testing.T) {
@@ -75,6 +109,7 @@ func TestUnsupportedProtocol(t *testing.T) {
 		})
 		w.run(nil)
 		require.ErrorIs(t, w.stopped(), ErrUnsupportedProtocol)
+		require.EqualError(t, w.err, `unsupported protocol: asked for executor.v1, the brain answered "executor.v9"; update the executor or the brain`)
 	})
 	in(t, func(t *testing.T, w *world) {
 		w.handle(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -82,7 +117,25 @@ func TestUnsupportedProtocol(t *testing.T) {
 		}))
 		w.run(nil)
 		require.ErrorIs(t, w.stopped(), ErrUnsupportedProtocol)
+		require.Equal(t, 1, strings.Count(w.err.Error(), "unsupported"), w.err)
 	})
+	for said, want := range map[string]string{ // by a brain that wants no such executor
+		"only executor.v9 is served":                       "unsupported protocol: register: only executor.v9 is served; update the executor or the brain",
+		"unsupported protocol: only executor.v9 is served": "unsupported protocol: register: only executor.v9 is served; update the executor or the brain",
+		"unsupported protocol":                             "unsupported protocol: register: refused; update the executor or the brain",
+	} {
+		in(t, func(t *testing.T, w *world) {
+			w.script(func(s *script) {
+				s.register = func(int, protocol.RegisterParams, *protocol.RegisterResult) error {
+					return protocol.Errorf(protocol.CodeUnsupportedProtocol, "%s", said)
+				}
+			})
+			w.run(nil)
+			require.EqualError(t, w.stopped(), want)
+			require.ErrorIs(t, w.err, ErrUnsupportedProtocol)
+			require.ErrorIs(t, w.err, protocol.ErrUnsupportedProtocol)
+		})
+	}
 }
 
 // The close codes of a registered connection, and of one that is not.

@@ -181,8 +181,7 @@ func TestTheDoorIsTaken(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte("precious"), 0o600))
-	for path, says := range map[string]string{file: "is no socket", filepath.Join(file, "below"): "not a directory",
-		filepath.Join(t.TempDir(), fmt.Sprintf("%0100d", 1)): "use a shorter one"} {
+	for path, says := range map[string]string{file: "is no socket", filepath.Join(file, "below"): "not a directory"} {
 		e, err := New(Options{URL: "unix+listen://" + path, Token: func(context.Context) (string, error) { return doorToken, nil }})
 		require.NoError(t, err)
 		require.ErrorContains(t, e.Run(t.Context()), says)
@@ -193,8 +192,36 @@ func TestTheDoorIsTaken(t *testing.T) {
 
 	_, err = New(Options{URL: "unix+listen://" + path})
 	require.ErrorContains(t, err, "a token is required to listen")
+	for _, scheme := range []string{"unix+listen", "unix"} {
+		_, err = New(Options{URL: scheme + "://" + fmt.Sprintf("/%0103d", 1), Token: func(context.Context) (string, error) { return doorToken, nil }})
+		require.ErrorContains(t, err, "the path is longer than the 103 bytes a socket's may have; use a shorter one")
+	}
 	_, err = New(Options{URL: "unix+listen://host/x"})
 	require.ErrorContains(t, err, "want unix+listen:///absolute/path")
+}
+
+// A socket that was removed, or another file put in its place, is made anew soon after:
+// while nobody is there, and when the brain that was there leaves.
+func TestTheDoorIsRemoved(t *testing.T) {
+	path := socketPath(t)
+	l := listen(t, path, hello())
+	l.exists()
+	began := time.Now()
+	require.NoError(t, os.Remove(path))
+	l.exists()
+	require.Less(t, time.Since(began), 5*time.Second)
+
+	b := brain.New(brain.Options{})
+	var ca cable
+	ended := make(chan error, 1)
+	go func() { ended <- b.Dial(t.Context(), "ws://localhost/executor", brain.Principal{}, ca.options(path)) }()
+	_, err := b.WaitExecutor(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	ca.cut()
+	require.Error(t, <-ended)
+	l.exists()
+	require.NoError(t, b.Close("test ends"))
 }
 
 // What else may knock: no HTTP, no upgrade, and a peer of another version. The door

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,6 +29,21 @@ type errRegister struct{ cause *protocol.Error }
 
 func (e *errRegister) Error() string { return "register: " + e.cause.Error() }
 func (e *errRegister) Unwrap() error { return e.cause }
+
+// errUnsupported is ErrUnsupportedProtocol with its cause, whose text says the same in
+// its own words, and a brain's once more.
+type errUnsupported struct{ cause error }
+
+func (e *errUnsupported) Error() string {
+	again := strings.NewReplacer(protocol.CodeUnsupportedProtocol.String()+": ", "", ErrUnsupportedProtocol.Error()+": ", "")
+	text := strings.TrimSuffix(again.Replace(e.cause.Error()+": "), ": ")
+	if text == "register" { // the brain has said no more
+		text = "register: refused"
+	}
+	return fmt.Sprintf("%v: %s; update the executor or the brain", ErrUnsupportedProtocol, text)
+}
+
+func (e *errUnsupported) Unwrap() []error { return []error{ErrUnsupportedProtocol, e.cause} }
 
 // permanent returns the error with which Run ends, or nil when another attempt may
 // succeed (spec sections 3 and 14.5). Each line has its reason.
@@ -54,7 +71,7 @@ func permanent(err error) error {
 		}
 	}
 	if errors.Is(err, protocol.ErrUnsupportedProtocol) { // chosen by nobody, or refused in register
-		return fmt.Errorf("%w: %w; update the executor or the brain", ErrUnsupportedProtocol, err)
+		return &errUnsupported{err}
 	}
 	var reg *errRegister
 	if errors.As(err, &reg) {
@@ -105,9 +122,11 @@ func askedFor(err error) time.Duration {
 		return dial.RetryAfter
 	}
 	var closed *rpc.CloseError
-	var seconds int
 	if errors.As(err, &closed) {
-		if _, scan := fmt.Sscanf(closed.Reason, "retry-after=%d", &seconds); scan == nil && seconds > 0 {
+		text, _ := strings.CutPrefix(closed.Reason, "retry-after=")
+		digits := text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
+		if text != closed.Reason && digits != "" {
+			seconds, _ := strconv.Atoi(digits) // one that is too large is the largest there is
 			return protocol.Millis(int64(min(seconds, 1<<30)) * 1000)
 		}
 	}

@@ -77,6 +77,7 @@ func TestRetryFloorIsBounded(t *testing.T) {
 	for _, err := range []error{
 		&rpc.DialError{Status: http.StatusServiceUnavailable, RetryAfter: math.MaxInt64},
 		&rpc.CloseError{Code: protocol.CloseGoingAway, Reason: fmt.Sprint("retry-after=", math.MaxInt64)},
+		&rpc.CloseError{Code: protocol.CloseGoingAway, Reason: "retry-after=99999999999999999999"},
 	} {
 		require.Equal(t, maxRetryFloor, retryFloor(err))
 	}

@@ -148,6 +148,9 @@ func (o *Options) checkURL() error {
 		if u.Host != "" || !strings.HasPrefix(u.Path, "/") {
 			return fmt.Errorf("brain URL %q: want %s:///absolute/path", u.Redacted(), u.Scheme)
 		}
+		if len(u.Path) > rpc.MaxSocketPath {
+			return fmt.Errorf("brain URL %q: the path is longer than the %d bytes a socket's may have; use a shorter one", u.Redacted(), rpc.MaxSocketPath)
+		}
 		if u.Scheme == listenScheme && o.Token == nil {
 			return fmt.Errorf("brain URL %q: a token is required to listen, or everybody on this machine could drive the executor; give the brain's with --token-file FILE", u.Redacted())
 		}

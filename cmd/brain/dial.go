@@ -31,6 +31,9 @@ func checkDials(urls []string) error {
 		if err != nil || u.Scheme != "unix" || u.Host != "" || !strings.HasPrefix(u.Path, "/") {
 			return cli.Usagef("--dial %q: want unix:///absolute/path, where an executor was started with --brain unix+listen:///absolute/path", cli.Line(raw))
 		}
+		if len(u.Path) > rpc.MaxSocketPath {
+			return cli.Usagef("--dial: the path %s is longer than the %d bytes a socket's may have; use a shorter one", cli.Line(u.Path), rpc.MaxSocketPath)
+		}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func newRoot() *cobra.Command {
 func stateDir(cmd *cobra.Command) (string, error) {
 	dir, _ := cmd.Flags().GetString("state-dir")
 	if dir == "" {
-		return "", cli.Usagef("no state directory: HOME is not set; name one with --state-dir")
+		return "", cli.NoStateDir("brain")
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -24,12 +24,10 @@ import (
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/brain"
+	"github.com/agent-executor/executor/protocol/rpc"
 )
 
-const (
-	shutdownTimeout = 10 * time.Second
-	maxSocketPath   = 103 // of a Unix socket, on the system that allows least
-)
+const shutdownTimeout = 10 * time.Second
 
 // serveOptions are the flags of brain serve.
 type serveOptions struct {
@@ -59,8 +57,8 @@ func serveCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:7070", "`ADDR` executors connect to, at /executor; the status page is at /")
-	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token executors have to send; it is made when there is none (default: token in the state directory)")
-	f.StringVar(&o.environmentKeyFile, "environment-key-file", "", "`FILE` with the key for which executors get tokens that end, of any environment, beside the token; it is made when there is none (default: no exchange)")
+	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token executors have to send, at least 16 characters; it is made when there is none (default: token in the state directory)")
+	f.StringVar(&o.environmentKeyFile, "environment-key-file", "", "`FILE` with the key for which executors get tokens that end, of any environment, beside the token, at least 16 characters; it is made when there is none (default: no exchange)")
 	f.DurationVar(&o.tokenTTL, "token-ttl", time.Hour, "`TIME` the tokens of the exchange last")
 	f.StringArrayVar(&o.dial, "dial", nil, "`URL` unix:///path of an executor that listens (executor run --brain unix+listen:///path), which is sent the same token; may be repeated")
 	f.StringVar(&o.logLevel, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error")
@@ -217,8 +215,8 @@ func (s *server) authenticate(r *http.Request) (brain.Principal, error) {
 // locked, so that a socket that is there is a dead brain's.
 func listenControl(dir string) (net.Listener, error) {
 	path := socketPath(dir)
-	if len(path) > maxSocketPath {
-		return nil, cli.Usagef("the path of the control socket %s is longer than %d bytes; name a shorter --state-dir", path, maxSocketPath)
+	if len(path) > rpc.MaxSocketPath {
+		return nil, cli.Usagef("the path of the control socket %s is longer than %d bytes; name a shorter --state-dir", path, rpc.MaxSocketPath)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("control socket: %w", err)

@@ -82,36 +82,48 @@ func runTokenCommand(ctx context.Context, command string) (string, error) {
 	if runtime.GOOS == "windows" {
 		cmd = exec.CommandContext(ctx, "cmd", "/c", command)
 	}
-	var stdout, stderr capped
+	stdout, stderr := capped{full: cancel}, capped{}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	endWithChildren(cmd)
 	cmd.WaitDelay = time.Second // for a child that keeps the pipes
 	err := cmd.Run()
+	if stdout.more {
+		return "", errors.New("token command printed more than 64 KiB, so it is no token; let it print only the token")
+	}
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("token command: %w", ctx.Err())
 	}
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		said, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
+		said, _, _ := strings.Cut(strings.TrimSpace(stderr.kept.String()), "\n")
 		if said != "" {
 			return "", fmt.Errorf("token command: %w: %s", err, cli.Line(said[:min(len(said), 200)]))
 		}
 		return "", fmt.Errorf("token command: %w", err)
 	}
-	if stdout.Len() >= maxCommandOutput {
-		return "", errors.New("token command printed more than 64 KiB, so it is no token")
-	}
-	token, err := cli.CheckToken(stdout.Bytes())
+	token, err := cli.CheckToken(stdout.kept.Bytes())
 	if err != nil {
 		return "", fmt.Errorf("what the token command printed %w", err)
 	}
 	return token, nil
 }
 
-// capped keeps the beginning of what a command prints.
-type capped struct{ bytes.Buffer }
+// capped keeps the beginning of what a command prints. The buffer is no embedded one:
+// its ReadFrom would take everything.
+type capped struct {
+	kept bytes.Buffer
+	full func() // called, if any, when there is more than is kept
+	more bool
+}
 
 func (c *capped) Write(p []byte) (int, error) {
-	_, _ = c.Buffer.Write(p[:min(len(p), maxCommandOutput-c.Len())])
+	room := maxCommandOutput - c.kept.Len()
+	_, _ = c.kept.Write(p[:min(len(p), room)])
+	if len(p) > room {
+		c.more = true
+		if c.full != nil {
+			c.full()
+		}
+	}
 	return len(p), nil
 }
 

@@ -219,6 +219,7 @@ func TestTokenCommand(t *testing.T) {
 		{"true", "", "what the token command printed is empty"},
 		{"echo short", "", "less than 16 characters"},
 		{"head -c 70000 /dev/zero", "", "more than 64 KiB"},
+		{"trap '' PIPE; yes", "", "more than 64 KiB"}, // ended at once, not after its time
 		{"printf '\\033[31m' >&2; exit 1", "", `\x1b[31m`},
 	} {
 		s := working(t)

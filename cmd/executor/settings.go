@@ -89,13 +89,13 @@ type setting struct {
 var table = []setting{
 	{flag: "brain", usage: "`URL` of the brain: wss://host/executor, ws:// on this machine, unix:///path, or unix+listen:///path, where the brain dials; may be repeated: each has its own sessions and state",
 		value: func(s *settings) any { return &s.Brain }, option: "URL", split: splitURLs},
-	{flag: "token-file", usage: "`FILE` with the token for the brain, read at every dial (default: systemd's credential \"token\"); one for all brains, or one for each in the same order",
+	{flag: "token-file", usage: "`FILE` with the token for the brain, at least 16 characters, read at every dial (default: systemd's credential \"token\"); one for all brains, or one for each in the same order",
 		value: func(s *settings) any { return &s.TokenFiles }, option: "Token", path: true},
-	{flag: "token-command", usage: "`COMMAND` that prints the token, run at every dial, instead of --token-file; one for all brains, or one for each (in the variable one a line)",
+	{flag: "token-command", usage: "`COMMAND` that prints the token, at least 16 characters, run at every dial, instead of --token-file; one for all brains, or one for each (in the variable one a line)",
 		value: func(s *settings) any { return &s.TokenCommands }, option: "Token", split: splitLines},
 	{flag: "base-url", usage: "`URL` of the brain's API, https://host, where the environment key is exchanged for tokens that end; instead of a token, and of --brain if it says where to connect",
 		value: func(s *settings) any { return &s.BaseURL }, option: "Credentials"},
-	{flag: "environment-key-file", usage: "`FILE` with the key of the environment for --base-url, read at every exchange",
+	{flag: "environment-key-file", usage: "`FILE` with the key of the environment for --base-url, at least 16 characters, read at every exchange",
 		value: func(s *settings) any { return &s.EnvironmentKeyFile }, option: "Credentials", path: true},
 	{flag: "ca-file", usage: "PEM `FILE` of certificate authorities to trust besides the system's",
 		value: func(s *settings) any { return &s.CAFile }, option: "TLS", path: true},
@@ -189,15 +189,15 @@ func (t setting) set(s *settings, texts []string) error {
 		*v = text
 	case *bool:
 		if *v, err = strconv.ParseBool(text); err != nil {
-			return fmt.Errorf("%q: want true or false", text)
+			return fmt.Errorf("%q: %s", text, cli.WantBool)
 		}
 	case *int:
 		if *v, err = strconv.Atoi(text); err != nil {
-			return fmt.Errorf("%q: want a whole number", text)
+			return fmt.Errorf("%q: %s", text, cli.WantNumber)
 		}
 	case *time.Duration:
 		if *v, err = time.ParseDuration(text); err != nil {
-			return fmt.Errorf("%q: want a time like 500ms, 30s or 2m", text)
+			return fmt.Errorf("%q: %s", text, cli.WantTime)
 		}
 	}
 	return nil

@@ -1,7 +1,7 @@
 // Own-brain is a brain of one's own: it waits for an executor, has one tool called
 // there, prints the result as one JSON line, sends the executor home and ends.
 //
-//	BRAIN_TOKEN=secret go run ./examples/own-brain -listen 127.0.0.1:8080 bash '{"command":"uname -a"}'
+//	BRAIN_TOKEN=a-secret-of-16-characters-or-more go run ./examples/own-brain -listen 127.0.0.1:8080 bash '{"command":"uname -a"}'
 package main
 
 import (

@@ -24,7 +24,8 @@ type reply struct {
 }
 
 // Call sends a request and waits for its answer: a result, the peer's
-// *protocol.Error, the context's error, or one that wraps ErrClosed. After the
+// *protocol.Error, the context's error, or one that wraps ErrClosed; any other is of an
+// answer that is malformed. After the
 // context's end a late answer is dropped; whether the peer did what was asked is
 // unknown then.
 func Call[P, R any](ctx context.Context, c *Conn, m protocol.Method[P, R], params P) (R, error) {

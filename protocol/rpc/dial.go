@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"slices"
@@ -100,6 +101,7 @@ func Dial(ctx context.Context, rawURL string, o DialOptions) (Frames, error) {
 				return nil, err
 			}
 			s = newSocket(c)
+			s.expect(maxUpgradeAnswer, errLongAnswer)
 			return s, nil
 		},
 		Proxy:           o.Proxy,
@@ -115,10 +117,15 @@ func Dial(ctx context.Context, rawURL string, o DialOptions) (Frames, error) {
 	if o.Token != "" {
 		header.Set("Authorization", "Bearer "+o.Token)
 	}
-	ws, resp, err := dialCancellable(ctx, &d, rawURL, header, &s)
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ // on this goroutine, as all of the dial
+		TLSHandshakeStart: func() { s.expect(maxTLSHandshake, errLongTLS) },
+		TLSHandshakeDone:  func(tls.ConnectionState, error) { s.expect(maxUpgradeAnswer, errLongAnswer) },
+	})
+	ws, resp, err := dialCancellable(traced, &d, rawURL, header)
 	if err != nil {
 		return nil, dialError(ctx, o.Token, resp, err)
 	}
+	s.upgraded()
 	w := newWebSocket(ws, s, true, newTransportOptions(o.MaxFrameBytes, o.PingInterval, o.DeadAfter))
 	if !slices.Contains(o.Subprotocols, ws.Subprotocol()) {
 		w.refuse(protocol.CloseUnsupportedProtocol, "no subprotocol in common")
@@ -130,7 +137,7 @@ func Dial(ctx context.Context, rawURL string, o DialOptions) (Frames, error) {
 
 // dialCancellable ends the handshake when ctx does; gorilla itself only looks at
 // the context's deadline by then.
-func dialCancellable(ctx context.Context, d *websocket.Dialer, rawURL string, header http.Header, s **socket) (*websocket.Conn, *http.Response, error) {
+func dialCancellable(ctx context.Context, d *websocket.Dialer, rawURL string, header http.Header) (*websocket.Conn, *http.Response, error) {
 	type result struct {
 		ws   *websocket.Conn
 		resp *http.Response
@@ -168,8 +175,9 @@ func dialError(ctx context.Context, token string, resp *http.Response, err error
 }
 
 func retryAfter(v string) time.Duration {
-	if s, err := strconv.Atoi(v); err == nil && s > 0 {
-		return protocol.Millis(int64(min(s, 1<<30)) * 1000)
+	s, err := strconv.Atoi(v)
+	if errors.Is(err, strconv.ErrRange) || err == nil { // Atoi gives the nearest number it has
+		return protocol.Millis(int64(max(0, min(s, 1<<30))) * 1000)
 	}
 	if at, err := http.ParseTime(v); err == nil {
 		return max(0, time.Until(at))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,4 +42,16 @@ func TestDialErrorHidesTheToken(t *testing.T) {
 	var refused *rpc.DialError
 	require.ErrorAs(t, err, &refused)
 	assert.NotContains(t, refused.Error(), token[:20])
+}
+
+// How long a server may ask to be left alone: bounded by whoever waits, and never
+// taken for nothing.
+func TestRetryAfter(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"7": 7 * time.Second, "0": 0, "-1": 0, "": 0, "soon": 0, "-99999999999999999999": 0,
+		"Thu, 01 Jan 1970 00:00:00 GMT": 0, "99999999999999999999": 1 << 30 * time.Second, "9999999999": 1 << 30 * time.Second,
+	} {
+		e := rpc.NewDialError(&http.Response{StatusCode: 503, Header: http.Header{"Retry-After": {header}}}, nil, "")
+		require.Equal(t, want, e.RetryAfter, header)
+	}
 }

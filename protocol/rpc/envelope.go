@@ -203,11 +203,15 @@ func writeError(f *buffer, id []byte, e *protocol.Error) {
 	f.b = append(f.b, '}')
 }
 
-// decodeError turns an answer's error member into the error it stands for.
-func decodeError(raw []byte) *protocol.Error {
+// errNoError is an answer that is malformed: it decides nothing.
+var errNoError = errors.New("decode error: the peer answered with an error that is no object with a code and a message")
+
+// decodeError turns an answer's error member into the *protocol.Error it stands for,
+// or into errNoError.
+func decodeError(raw []byte) error {
 	var w jsonrpc2.Error
 	if json.Unmarshal(raw, &w) != nil {
-		return protocol.Errorf(protocol.CodeInternalError, "the peer answered with an error that has no code")
+		return errNoError
 	}
 	e := protocol.Errorf(protocol.Code(w.Code), "%s", w.Message)
 	if w.Data != nil {

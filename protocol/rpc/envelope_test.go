@@ -97,10 +97,14 @@ func TestEnvelopeAgreesWithJSONRPC2(t *testing.T) {
 	m, bad = parseMessage(f.b)
 	require.Nil(t, bad)
 	require.Equal(t, "-1", string(m.id))
-	e := decodeError(m.err)
+	var e *protocol.Error
+	require.ErrorAs(t, decodeError(m.err), &e)
 	require.Equal(t, protocol.CodeExecutorBusy, e.Code)
 	require.Equal(t, "executor_busy", e.Reason())
 	require.True(t, e.Data.Retryable)
+	for _, no := range []string{`"bad"`, `7`, `[]`, `{"code":"x"}`} {
+		require.Equal(t, errNoError, decodeError([]byte(no)))
+	}
 }
 
 // The data member goes as base64 in a text message and as raw bytes in a binary one;

@@ -65,9 +65,11 @@ const (
 	// acceptPatience is for how long a peer whose credential is good is kept waiting
 	// while nobody is in Accept.
 	acceptPatience = time.Second
-	lookAgain      = 10 * time.Second
-	// maxSocketPath is the longest path of a Unix socket, on the system that allows least.
-	maxSocketPath = 103
+	// lookAgain is how often Accept looks for the socket: a look costs one system call.
+	lookAgain = time.Second
+	// MaxSocketPath is the longest path of a Unix socket in bytes, on the system that
+	// allows least.
+	MaxSocketPath = 103
 )
 
 // Listen makes the socket, for its owner only. The file of a process that has died is
@@ -100,8 +102,8 @@ func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // listenUnix makes the socket while no other process does the same there.
 func listenUnix(path string) (net.Listener, error) {
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("listen: the path %s is longer than the %d bytes a socket's may have; use a shorter one", path, maxSocketPath)
+	if len(path) > MaxSocketPath {
+		return nil, fmt.Errorf("listen: the path %s is longer than the %d bytes a socket's may have; use a shorter one", path, MaxSocketPath)
 	}
 	unlock, err := lockDirOf(path)
 	if err != nil {
@@ -153,13 +155,13 @@ func (l *Listener) Accept(ctx context.Context) (Frames, error) {
 	look := time.NewTicker(l.look)
 	defer look.Stop()
 	for {
+		if info, err := os.Lstat(l.path); err != nil || !os.SameFile(info, l.file) {
+			return nil, fmt.Errorf("%w: %s", ErrSocketGone, l.path)
+		}
 		select {
 		case f := <-l.frames:
 			return f, nil
 		case <-look.C:
-			if info, err := os.Lstat(l.path); err != nil || !os.SameFile(info, l.file) {
-				return nil, fmt.Errorf("%w: %s", ErrSocketGone, l.path)
-			}
 		case <-l.served:
 			return nil, net.ErrClosed
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -15,7 +16,24 @@ type socket struct {
 	lastRead atomic.Int64 // nanoseconds since begun, on the monotonic clock: the wall clock may be set
 	in       []byte       // read and not yet passed on; the reader's
 	inBuf    []byte       // what in points into
+
+	upgrading bool // until the upgrade is done no more than left bytes are read; the reader's
+	left      int
+	tooLong   error // what is said when it is more
 }
+
+const (
+	// maxUpgradeAnswer is how long the answer to an upgrade request may be, with that of
+	// a proxy before it: net/http itself sets no bound.
+	maxUpgradeAnswer = 64 << 10
+	// maxTLSHandshake is apart from that: certificates may be long.
+	maxTLSHandshake = 512 << 10
+)
+
+var (
+	errLongAnswer = errors.New("the answer to the upgrade request is longer than 64 KiB, so it is none; check the URL and what is there")
+	errLongTLS    = errors.New("the TLS handshake is longer than 512 KiB; check the URL and what is there")
+)
 
 func newSocket(c net.Conn) *socket {
 	if t, ok := c.(*net.TCPConn); ok {
@@ -23,6 +41,17 @@ func newSocket(c net.Conn) *socket {
 	}
 	return &socket{Conn: c, begun: time.Now()}
 }
+
+// expect bounds what is read until the upgrade is done, or until it is called again.
+func (s *socket) expect(atMost int, tooLong error) {
+	if s == nil { // whoever opens the connection does TLS of its own before
+		return
+	}
+	s.upgrading, s.left, s.tooLong = true, atMost, tooLong
+}
+
+// upgraded takes the bound away.
+func (s *socket) upgraded() { s.upgrading = false }
 
 // rawConn is what allows to write without waiting; nil where there is no such thing.
 func (s *socket) rawConn() syscall.RawConn {
@@ -59,6 +88,11 @@ func (s *socket) receive(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	if n > 0 {
 		s.lastRead.Store(int64(time.Since(s.begun)))
+	}
+	if s.upgrading {
+		if s.left -= n; s.left < 0 {
+			return 0, s.tooLong
+		}
 	}
 	return n, err
 }

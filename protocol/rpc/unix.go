@@ -32,6 +32,9 @@ func unixURL(raw string, o *DialOptions) (string, error) {
 		if u.Host != "" || !strings.HasPrefix(path, "/") {
 			return "", fmt.Errorf("brain URL %q: want unix:///absolute/path", u.Redacted())
 		}
+		if len(path) > MaxSocketPath {
+			return "", fmt.Errorf("brain URL %q: the path is longer than the %d bytes a socket's may have; use a shorter one", u.Redacted(), MaxSocketPath)
+		}
 		o.NetDial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}

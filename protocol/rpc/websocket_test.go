@@ -112,7 +112,7 @@ func TestUnixSocket(t *testing.T) {
 }
 
 func TestDialURL(t *testing.T) {
-	for _, u := range []string{"http://x/", "ws://", "unix://rel/path", "x", "", "ws://a b"} {
+	for _, u := range []string{"http://x/", "ws://", "unix://rel/path", "x", "", "ws://a b", "unix:///" + strings.Repeat("x", rpc.MaxSocketPath)} {
 		_, err := rpc.Dial(t.Context(), u, rpc.DialOptions{})
 		require.ErrorContains(t, err, "brain URL", u)
 	}

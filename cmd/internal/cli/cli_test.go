@@ -141,7 +141,11 @@ func TestRootNamesTheNearest(t *testing.T) {
 		{[]string{"zzzzzzzzz"}, "there is no command \"zzzzzzzzz\"; there are "},
 		{[]string{"serve", "--lisen", "x"}, "unknown flag: --lisen; did you mean --listen?"},
 		{[]string{"serve", "--zzzzzzzzz"}, "unknown flag: --zzzzzzzzz; see prog serve --help"},
-		{[]string{"serve", "--count", "many"}, `invalid argument "many" for "--count"`},
+		{[]string{"serve", "--count", "many"}, `--count: "many": want a whole number; see prog serve --help`},
+		{[]string{"serve", "--count", "99999999999999999999"}, `--count: "99999999999999999999": want a whole number`},
+		{[]string{"serve", "--after", "30"}, `--after: "30": want a time like 500ms, 30s or 2m`},
+		{[]string{"serve", "--really=perhaps"}, `--really: "perhaps": want true or false`},
+		{[]string{"serve", "--count"}, "flag needs an argument: --count"},
 		{[]string{"serve", "what"}, "serve: unknown command \"what\""},
 		{[]string{"serve", "--output", "yaml"}, `--output "yaml": want text or json`},
 	} {
@@ -149,6 +153,8 @@ func TestRootNamesTheNearest(t *testing.T) {
 		serve := &cobra.Command{Use: "serve", RunE: func(*cobra.Command, []string) error { return nil }}
 		serve.Flags().String("listen", "", "")
 		serve.Flags().Int("count", 0, "")
+		serve.Flags().Duration("after", 0, "")
+		serve.Flags().Bool("really", false, "")
 		root.AddCommand(serve)
 		root.SetArgs(c.args)
 		root.SetOut(io.Discard)

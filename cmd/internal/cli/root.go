@@ -108,5 +108,31 @@ func flagError(cmd *cobra.Command, err error) error {
 			return Usagef("%w; did you mean --%s?", err, near)
 		}
 	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		if want := wanted(invalid.GetFlag().Value.Type()); want != "" {
+			return Usagef("--%s: %q: %s; see %s --help", invalid.GetFlag().Name, invalid.GetValue(), want, cmd.CommandPath())
+		}
+	}
 	return Usagef("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// What is wanted where a text is something else, wherever it came from.
+const (
+	WantNumber = "want a whole number"
+	WantBool   = "want true or false"
+	WantTime   = "want a time like 500ms, 30s or 2m"
+)
+
+// wanted is what is said of a flag of that type; "" for one that says it itself.
+func wanted(kind string) string {
+	switch kind {
+	case "int":
+		return WantNumber
+	case "bool":
+		return WantBool
+	case "duration":
+		return WantTime
+	}
+	return ""
 }

@@ -40,11 +40,19 @@ func xdg(variable, below, program string) string {
 	return filepath.Join(home, below, program)
 }
 
+// NoStateDir is the error of a program that was given no state directory.
+func NoStateDir(program string) error {
+	if DefaultStateDir(program) == "" {
+		return Usagef("no state directory: HOME is not set; name one with --state-dir")
+	}
+	return Usagef("--state-dir is empty; name a directory, or leave it out for %s", DefaultStateDir(program))
+}
+
 // LockState makes the directory, for its owner only, and takes it for this process,
 // until Close or its end. warning says that others can read in it.
 func LockState(dir, program string) (lock io.Closer, warning string, err error) {
 	if dir == "" {
-		return nil, "", Usagef("no state directory: HOME is not set; name one with --state-dir")
+		return nil, "", NoStateDir(program)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, "", fmt.Errorf("state directory: %w; name another with --state-dir", err)

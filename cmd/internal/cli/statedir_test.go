@@ -49,12 +49,20 @@ func TestLockStateWaitsAMoment(t *testing.T) {
 }
 
 func TestLockStateSaysWhatIsWrong(t *testing.T) {
-	_, _, err := LockState("", "executor")
-	assert.Equal(t, ExitUsage, Code(err))
+	home := t.TempDir()
+	for given, says := range map[string]string{home: "--state-dir is empty; name a directory, or leave it out for " + home, "": "HOME is not set"} {
+		t.Setenv("STATE_DIRECTORY", "")
+		t.Setenv("XDG_STATE_HOME", "")
+		t.Setenv("HOME", given)
+		t.Setenv("USERPROFILE", given)
+		_, _, err := LockState("", "executor")
+		assert.ErrorContains(t, err, says)
+		assert.Equal(t, ExitUsage, Code(err))
+	}
 
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, _, err = LockState(filepath.Join(file, "state"), "executor")
+	_, _, err := LockState(filepath.Join(file, "state"), "executor")
 	assert.ErrorContains(t, err, "name another with --state-dir")
 
 	open := filepath.Join(t.TempDir(), "open")

@@ -2,7 +2,7 @@
 // A brain for one command: it waits for an executor, has the command run there, prints the result as one JSON line,
 // sends the executor home and ends. Written from protocol/PROTOCOL.md alone.
 //
-//   BRAIN_TOKEN=secret node brain.js --port 8080 'echo hello'
+//   BRAIN_TOKEN=a-secret-of-16-characters-or-more node brain.js --port 8080 'echo hello'
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { WebSocketServer } from 'ws';
