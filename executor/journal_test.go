@@ -223,6 +223,10 @@ func TestFullDisk(t *testing.T) {
 		require.NoError(t, err)
 		sleep(time.Minute)
 		require.NotZero(t, said.FilterMessageSnippet("degraded").Len())
+		killed, err := outbox.Open(imageOf(t, disk)) // a kill now would end the sessions: calls of theirs are nowhere on disk
+		require.NoError(t, err)
+		require.True(t, killed.Wounded())
+		require.NoError(t, killed.Close())
 
 		require.NoError(t, os.Remove(filler))
 		sleep(time.Minute)
@@ -231,6 +235,10 @@ func TestFullDisk(t *testing.T) {
 		r, err = other.Call(w.ctx, "hello", nil)
 		require.NoError(t, err)
 		require.Len(t, r.Content, 1)
+		killed, err = outbox.Open(imageOf(t, disk))
+		require.NoError(t, err)
+		require.False(t, killed.Wounded())
+		require.NoError(t, killed.Close())
 		_, _, damage, err := statefile.Open(imageOf(t, disk))
 		require.NoError(t, err)
 		require.Empty(t, damage)
