@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,10 +135,14 @@ func TestResultRefusedForNow(t *testing.T) {
 // A brain that takes no results for now is asked as seldom with many as with one.
 func TestAllResultsRefusedForNow(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		var tries int
+		var tries atomic.Int32
+		var takes atomic.Bool
 		s := w.script(func(s *script) {
 			s.result = func(int, protocol.ToolResultParams) (bool, error) {
-				tries++
+				if takes.Load() {
+					return true, nil
+				}
+				tries.Add(1)
 				return false, protocol.ErrResourceUnavailable
 			}
 		})
@@ -149,12 +154,11 @@ func TestAllResultsRefusedForNow(t *testing.T) {
 			synctest.Wait()
 		}
 		sleep(10 * time.Minute)
-		require.Less(t, tries, 40)
-		before := tries
-		s.result = nil
+		require.Less(t, tries.Load(), int32(40))
+		require.Greater(t, tries.Load(), int32(15))
+		takes.Store(true)
 		sleep(time.Minute)
 		require.Zero(t, w.Status().ResultsOwed)
-		require.Greater(t, before, 15)
 	})
 }
 

@@ -158,14 +158,17 @@ func (f resultsFunc) Put(ctx context.Context, r protocol.ToolResultParams) (bool
 func TestFirstRegisterLost(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.faults.Add(rpctest.Rule{Method: protocol.ExecutorRegister.Name, Answer: true, Do: rpctest.CutBefore})
-		b := w.brain(brain.Options{})
+		came := make(chan *brain.Executor, 8)
+		w.brain(brain.Options{OnExecutor: func(x *brain.Executor, connected bool) {
+			if connected {
+				came <- x
+			}
+		}})
 		w.run(nil, hello())
-		first, err := b.WaitExecutor(w.ctx)
-		require.NoError(t, err)
-		_, err = first.Assign(w.ctx, protocol.SessionAssignParams{})
+		first := <-came
+		_, err := first.Assign(w.ctx, protocol.SessionAssignParams{})
 		require.ErrorIs(t, err, brain.ErrForgotten)
-		x, err := b.WaitExecutor(w.ctx)
-		require.NoError(t, err)
+		x := <-came
 		require.NotEqual(t, first.ID(), x.ID())
 		s, err := x.Assign(w.ctx, protocol.SessionAssignParams{})
 		require.NoError(t, err)
