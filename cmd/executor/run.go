@@ -93,6 +93,11 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	if err := build(agents, log); err != nil {
 		return err
 	}
+	for _, dir := range ownDirs(s.StateDir, agents) {
+		if warning := cli.StateDirWarning(dir); warning != "" {
+			log.Warn(warning)
+		}
+	}
 	for _, a := range agents {
 		log.Info("executor starts", zap.String("version", executor.Version()), zap.String("brain", redactURL(a.options.URL)),
 			zap.String("proxy", a.proxy), zap.String("state_dir", a.options.StateDir), zap.String("config", s.Config),
