@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -116,13 +117,14 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 	if made {
 		what = "token file, made now:"
 	}
-	addr := listener.Addr().String()
-	fmt.Fprintf(stdout, "brain listens on %s\n%s %s\nconnect with: executor run --brain ws://%s/executor --token-file %s\n",
-		addr, what, tokenFile, addr, tokenFile)
+	addr, further := dialAddress(o.listen, listener.Addr())
+	fmt.Fprintf(stdout, "brain listens on %s\n%s %s\nconnect with: executor run --brain ws://%s/executor --token-file %s%s\n",
+		listener.Addr(), what, tokenFile, addr, tokenFile, further)
 	if s.issuer != nil {
-		fmt.Fprintf(stdout, "or with tokens that end: executor run --base-url http://%s --environment ID --environment-key-file %s\n", addr, o.environmentKeyFile)
+		fmt.Fprintf(stdout, "or with tokens that end: executor run --base-url http://%s --environment ID --environment-key-file %s%s\n", addr, o.environmentKeyFile, further)
 	}
 	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		fmt.Fprintf(stdout, "from another machine: --brain wss://HOST/executor through what does TLS in front, or ws://HOST:%d/executor with --insecure; HOST is this one's name\n", tcp.Port)
 		log.Warn("others on the network can read the token and everything else on the way; put TLS in front, or listen on 127.0.0.1")
 	}
 	var dialling sync.WaitGroup
@@ -133,6 +135,25 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 		dialling.Go(func() { s.dial(ctx, url, token) })
 	}
 	return s.run(ctx, listener, control)
+}
+
+// dialAddress is where an executor on this machine dials a brain that listens at addr:
+// one that listens everywhere is found at the loopback address of the same family.
+// further is the flag without which the executor refuses an address of the network.
+func dialAddress(listen string, addr net.Addr) (dial, further string) {
+	tcp, ok := addr.(*net.TCPAddr)
+	switch {
+	case !ok || tcp.IP.IsLoopback():
+		return addr.String(), ""
+	case !tcp.IP.IsUnspecified():
+		return addr.String(), " --insecure"
+	}
+	loopback := "127.0.0.1" // the address that was got is [::] for an IPv4 one too
+	host, _, _ := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
+		loopback = "::1"
+	}
+	return net.JoinHostPort(loopback, strconv.Itoa(tcp.Port)), ""
 }
 
 // server is the brain with what is around it.

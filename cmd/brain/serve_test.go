@@ -305,3 +305,31 @@ func TestServeMakesATokenAndSaysWhere(t *testing.T) {
 	var exit *cli.Exit
 	assert.False(t, errors.As(serve(ctx, o, &out, io.Discard), &exit), "exit code 1")
 }
+
+// What is printed can be dialled: the executor refuses ws:// to an address that is not
+// of this machine, and nobody can dial 0.0.0.0 everywhere.
+func TestDialAddress(t *testing.T) {
+	for _, c := range []struct{ listen, addr, dial, further string }{
+		{"127.0.0.1:7070", "127.0.0.1:7070", "127.0.0.1:7070", ""},
+		{"localhost:7070", "[::1]:7070", "[::1]:7070", ""},
+		{"0.0.0.0:0", "[::]:7070", "127.0.0.1:7070", ""},
+		{"0.0.0.0:0", "0.0.0.0:7070", "127.0.0.1:7070", ""},
+		{":0", "[::]:7070", "127.0.0.1:7070", ""},
+		{"[::]:0", "[::]:7070", "[::1]:7070", ""},
+		{"192.0.2.1:0", "192.0.2.1:7070", "192.0.2.1:7070", " --insecure"},
+	} {
+		addr, err := net.ResolveTCPAddr("tcp", c.addr)
+		require.NoError(t, err)
+		dial, further := dialAddress(c.listen, addr)
+		assert.Equal(t, []string{c.dial, c.further}, []string{dial, further}, c.listen)
+	}
+	dir, err := os.MkdirTemp("", "brain")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out bytes.Buffer
+	require.NoError(t, serve(ctx, serveOptions{listen: "0.0.0.0:0", stateDir: dir, logLevel: "info", logFormat: "console"}, &out, io.Discard))
+	assert.Regexp(t, `connect with: executor run --brain ws://127\.0\.0\.1:\d+/executor --token-file \S+\n`, out.String())
+	assert.Regexp(t, `from another machine: --brain wss://HOST/executor .* ws://HOST:\d+/executor with --insecure`, out.String())
+}

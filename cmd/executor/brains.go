@@ -105,6 +105,16 @@ func stateDirOf(dir string, brain *url.URL) string {
 	return filepath.Join(dir, brainsDir, slug(brain)+"-"+hex.EncodeToString(sum[:4]))
 }
 
+// ownDirs are the directories below the state directory that the agents keep their
+// state in, which have been made by now.
+func ownDirs(dir string, agents []*agent) []string {
+	list := []string{filepath.Join(dir, brainsDir)}
+	for _, a := range agents {
+		list = append(list, a.options.StateDir)
+	}
+	return list
+}
+
 // maxSlug keeps paths short.
 const maxSlug = 40
 

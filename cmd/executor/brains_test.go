@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agent-executor/executor/cmd/internal/cli"
+	"github.com/agent-executor/executor/executor"
 	"github.com/agent-executor/executor/protocol/brain"
 )
 
@@ -198,4 +201,30 @@ func TestAllBrainsRefuse(t *testing.T) {
 	err := run(t.Context(), &s, nil, &log)
 	assert.Equal(t, cli.ExitRefused, cli.Code(err), "%v", err)
 	assert.Equal(t, 2, strings.Count(log.String(), "this brain is given up"))
+}
+
+// A directory that others can look into is not used without a word, however deep it is.
+func TestOpenStateDirsAreSaid(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes mean nothing here")
+	}
+	s := working(t)
+	s.MaxAttempts = 1
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, nobody.Close())
+	s.Brain = []string{"ws://" + nobody.Addr().String() + "/executor"}
+	each, err := forEachBrain(&s)
+	require.NoError(t, err)
+	dirs := []string{s.StateDir, filepath.Join(s.StateDir, brainsDir), each[0].StateDir}
+	var log bytes.Buffer
+	require.ErrorIs(t, run(t.Context(), &s, nil, &log), executor.ErrAttemptsExhausted)
+	require.NotContains(t, log.String(), "has mode", "those that are made here are private")
+	for _, dir := range dirs {
+		require.NoError(t, os.Chmod(dir, 0o777))
+	}
+	require.ErrorIs(t, run(t.Context(), &s, nil, &log), executor.ErrAttemptsExhausted)
+	for _, dir := range dirs {
+		assert.Equal(t, 1, strings.Count(log.String(), "state directory "+dir+" has mode 0777, so that others can look into it and change it"), log.String())
+	}
 }

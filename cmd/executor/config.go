@@ -166,7 +166,8 @@ func readConfig(path string) ([]byte, error) {
 func applyFile(s *settings, path string, raw []byte) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return cli.Usagef("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+		line, text := syntaxError(err, raw)
+		return cli.Usagef("%s:%d: %s", path, line, text)
 	}
 	if len(doc.Content) == 0 { // empty, or only comments
 		return nil

@@ -32,8 +32,9 @@ func runCommand() *cobra.Command {
 		Short: "Connect to a brain, or several, and work until told to stop",
 		Long: `Connect to a brain, or several, and work until told to stop.
 
-Every flag is also a variable and a key of the configuration file: --state-dir,
-EXECUTOR_STATE_DIR, state_dir. A flag wins over a variable, a variable over the
+Every flag of this command is also a variable and a key of the configuration file:
+--state-dir, EXECUTOR_STATE_DIR, state_dir; but --config is no key, and --output, which
+all commands have, is a flag alone. A flag wins over a variable, a variable over the
 file. Lists in variables are separated like PATH.
 
 The first SIGTERM or SIGINT lets running calls finish, the second cancels them, the
@@ -91,6 +92,11 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 
 	if err := build(agents, log); err != nil {
 		return err
+	}
+	for _, dir := range ownDirs(s.StateDir, agents) {
+		if warning := cli.StateDirWarning(dir); warning != "" {
+			log.Warn(warning)
+		}
 	}
 	for _, a := range agents {
 		log.Info("executor starts", zap.String("version", executor.Version()), zap.String("brain", redactURL(a.options.URL)),

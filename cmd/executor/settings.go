@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -82,6 +83,31 @@ type setting struct {
 	orNone bool                    // a number that may be 0, which is no limit
 	path   bool                    // a path: ~/ is the home, and relative to the file it is in
 	split  func(s string) []string // a list's variable into its elements (default: as PATH is)
+	refuse func(s *settings) error // what the value's type alone does not say
+}
+
+// minRequestTimeout is shorter than any network needs.
+const minRequestTimeout = 100 * time.Millisecond
+
+func refuseNoCapabilities(s *settings) error {
+	if len(splitCommas(s.Capabilities)) == 0 {
+		return errors.New("the list is empty; name some, or leave it out for all")
+	}
+	return nil
+}
+
+func refuseRequestTimeout(s *settings) error {
+	if s.RequestTimeout < minRequestTimeout {
+		return fmt.Errorf("%v: want at least %v; a slow answer would end every connection", s.RequestTimeout, minRequestTimeout)
+	}
+	return nil
+}
+
+func refuseInlineResult(s *settings) error {
+	if s.InlineResultBytes > protocol.DefaultMaxControlFrame {
+		return fmt.Errorf("%d: want at most %d, which is what a frame holds", s.InlineResultBytes, protocol.DefaultMaxControlFrame)
+	}
+	return nil
 }
 
 // table is all settings of `executor run`. Flags, variables and the configuration
@@ -114,7 +140,7 @@ var table = []setting{
 	{flag: "workspace", usage: "`KIND` of workspace: shared, all sessions work in the first root, or session, each has a directory of its own there",
 		value: func(s *settings) any { return &s.Workspace }, option: "Workspace", oneOf: []string{"shared", "session"}},
 	{flag: "capabilities", usage: "`LIST` of what it can do, with commas; -NAME takes one out of all (default: all that work here)",
-		value: func(s *settings) any { return &s.Capabilities }},
+		value: func(s *settings) any { return &s.Capabilities }, refuse: refuseNoCapabilities},
 	{flag: "state-dir", usage: "`DIR` that keeps its identity, its sessions and the results it owes",
 		value: func(s *settings) any { return &s.StateDir }, option: "StateDir", path: true},
 
@@ -123,7 +149,7 @@ var table = []setting{
 	{flag: "max-in-flight", usage: "how many requests of each brain at once, a `NUMBER`",
 		value: func(s *settings) any { return &s.MaxInFlight }, option: "MaxInFlight"},
 	{flag: "inline-result-bytes", usage: "longer text of a result is kept in a file, a `NUMBER`",
-		value: func(s *settings) any { return &s.InlineResultBytes }, option: "InlineResultBytes"},
+		value: func(s *settings) any { return &s.InlineResultBytes }, option: "InlineResultBytes", refuse: refuseInlineResult},
 	{flag: "min-backoff", usage: "shortest upper bound of the `TIME` between attempts to connect",
 		value: func(s *settings) any { return &s.MinBackoff }, option: "MinBackoff"},
 	{flag: "max-backoff", usage: "longest upper bound of the `TIME` between attempts to connect",
@@ -131,7 +157,7 @@ var table = []setting{
 	{flag: "max-attempts", usage: "how many attempts to connect may fail in a row before it gives up with exit code 1, a `NUMBER` (default: no limit)",
 		value: func(s *settings) any { return &s.MaxAttempts }, option: "MaxAttempts", orNone: true},
 	{flag: "request-timeout", usage: "`TIME` without an answer after which a connection is dead",
-		value: func(s *settings) any { return &s.RequestTimeout }, option: "RequestTimeout"},
+		value: func(s *settings) any { return &s.RequestTimeout }, option: "RequestTimeout", refuse: refuseRequestTimeout},
 	{flag: "drain-timeout", usage: "`TIME` for running calls when it is asked to leave",
 		value: func(s *settings) any { return &s.DrainTimeout }, option: "DrainTimeout"},
 
@@ -224,6 +250,9 @@ func (t setting) check(s *settings) error {
 			}
 			return fmt.Errorf("%q: want one of %s", *v, strings.Join(t.oneOf, ", "))
 		}
+	}
+	if t.refuse != nil {
+		return t.refuse(s)
 	}
 	return nil
 }

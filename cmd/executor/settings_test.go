@@ -223,8 +223,20 @@ func TestWrongValuesNameTheirSource(t *testing.T) {
 		{file: "root: {a: b}\n", says: "config.yaml:1: root: want a value or a list of values"},
 		{file: "root: [[a]]\n", says: "config.yaml:1: root: want a value"},
 		{file: "- a\n", says: "config.yaml:1: want lines of the form key: value"},
-		{file: "name: [\n", says: "config.yaml: line "},
-		{file: "name: a\n\tb: c\n", says: "config.yaml: line 2"},
+		{file: "name: [\n", says: "config.yaml:1: did not find expected"},
+		{file: "name: a\n\tb: c\n", says: "config.yaml:2: found a tab character"},
+		{file: "name: a: b\n", says: "config.yaml:1: mapping values are not allowed"},
+		{file: "name: a\nroot: b: c\n", says: "config.yaml:2: mapping values are not allowed"},
+		{file: "name: a\nroot: *here\n", says: "config.yaml:2: unknown anchor 'here' referenced"},
+		{file: "name: a\n\nroot: \xff\n", says: "config.yaml:3: "},
+		{file: "name: a\nroot: \x01\n", says: "config.yaml:2: control characters are not allowed"},
+		{file: "\x00", says: "config.yaml:1: control characters are not allowed"},
+		{file: "capabilities: []\n", says: "config.yaml:1: capabilities: the list is empty; name some, or leave it out for all"},
+		{args: []string{"--capabilities", ","}, says: "--capabilities: the list is empty"},
+		{args: []string{"--capabilities="}, says: "--capabilities: the list is empty"},
+		{environ: []string{"EXECUTOR_CAPABILITIES= , "}, says: "EXECUTOR_CAPABILITIES: the list is empty"},
+		{args: []string{"--request-timeout", "50ms"}, says: "--request-timeout: 50ms: want at least 100ms; a slow answer would end every connection"},
+		{args: []string{"--inline-result-bytes", "1048577"}, says: "--inline-result-bytes: 1048577: want at most 1048576, which is what a frame holds"},
 	} {
 		_, _, err := resolveWith(t, c.args, c.environ, c.file)
 		assert.ErrorContains(t, err, c.says)

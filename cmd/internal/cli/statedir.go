@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/agent-executor/executor/executor"
 )
@@ -48,8 +49,32 @@ func NoStateDir(program string) error {
 	return Usagef("--state-dir is empty; name a directory, or leave it out for %s", DefaultStateDir(program))
 }
 
+// StateDirWarning says that others can look into a directory for state, or change what
+// is in it, by its mode or since it is theirs; "" when they cannot, or it is not there.
+func StateDirWarning(dir string) string {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return ""
+	}
+	var found []string
+	if who := foreignOwner(info); who != "" {
+		found = append(found, fmt.Sprintf("belongs to %s, who can read and change what is in it; run: chown %d %s", who, os.Geteuid(), dir))
+	}
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
+		can := "look into it"
+		if mode&0o022 != 0 {
+			can += " and change it"
+		}
+		found = append(found, fmt.Sprintf("has mode %04o, so that others can %s; run: chmod 700 %s", mode, can, dir))
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("state directory %s %s", dir, strings.Join(found, ", and "))
+}
+
 // LockState makes the directory, for its owner only, and takes it for this process,
-// until Close or its end. warning says that others can read in it.
+// until Close or its end. warning is that of StateDirWarning.
 func LockState(dir, program string) (lock io.Closer, warning string, err error) {
 	if dir == "" {
 		return nil, "", NoStateDir(program)
@@ -57,9 +82,7 @@ func LockState(dir, program string) (lock io.Closer, warning string, err error) 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, "", fmt.Errorf("state directory: %w; name another with --state-dir", err)
 	}
-	if info, err := os.Stat(dir); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		warning = fmt.Sprintf("state directory %s has mode %04o, so that others can look into it; run: chmod 700 %s", dir, info.Mode().Perm(), dir)
-	}
+	warning = StateDirWarning(dir)
 	held, err := executor.LockDir(dir)
 	var inUse *executor.HeldError
 	if errors.As(err, &inUse) {
