@@ -11,7 +11,7 @@ import (
 // Keeper is what all children of one executor have in common: by it they end with the executor, however
 // that ends, and what is left of them is found at the next start.
 //
-//	keeper := spawn.NewKeeper()
+//	keeper := spawn.NewKeeper(spawn.Options{})
 //	report := keeper.Open(stateDir) // ends what an earlier executor left behind
 //	defer keeper.Close()
 //	group := keeper.NewGroup()
@@ -20,6 +20,8 @@ import (
 // with Close, after the groups. A nil Keeper, and one that was not opened, gives groups like the
 // function NewGroup.
 type Keeper struct {
+	options Options
+
 	mu      sync.Mutex
 	opened  bool
 	forker  *forker
@@ -59,20 +61,25 @@ type Report struct {
 	Problem error
 }
 
-// Options are for Open. The zero value takes all that the system has to offer.
+// Options configures a keeper. Zero fields are the defaults: all that the system has to offer.
 type Options struct {
 	NoCgroup bool          // makes no control group
-	Grace    time.Duration // between SIGTERM and SIGKILL for what was left; 1 s when 0
+	Grace    time.Duration // between SIGTERM and SIGKILL for what was left; 1 s
 }
 
 // NewKeeper makes a keeper. It does nothing before Open.
-func NewKeeper() *Keeper { return &Keeper{} }
+func NewKeeper(o Options) *Keeper {
+	if o.Grace <= 0 {
+		o.Grace = time.Second
+	}
+	return &Keeper{options: o}
+}
 
 // Open takes hold of the children of this process, and ends those that an earlier one on the same state
 // directory has left. The caller holds the directory for this process alone and has started no child
 // yet. An empty dir is fine, and nothing is found then. It does not fail: it makes do with what the
 // system offers. A second call does nothing.
-func (k *Keeper) Open(dir string, o Options) Report {
+func (k *Keeper) Open(dir string) Report {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.opened {
@@ -87,15 +94,10 @@ func (k *Keeper) Open(dir string, o Options) Report {
 	k.id, k.labels = i.id, newLabels(i.number())
 	k.means.Labels = labelsWork()
 	if !fresh {
-		if o.Grace <= 0 {
-			o.Grace = time.Second
-		}
-		ended := report.Problem
-		report = sweep(i, k.labels, k.means.Labels, o.Grace)
-		report.Problem = ended
+		report = sweep(i, k.labels, k.means.Labels, k.options.Grace)
 	}
 	was := i.cgroup
-	if k.openCgroup(i, o); k.cgroup != nil {
+	if k.openCgroup(i); k.cgroup != nil {
 		i.cgroup = k.cgroup.path
 	} else if len(report.Survivors) == 0 {
 		i.cgroup = ""
@@ -112,8 +114,8 @@ func (k *Keeper) Open(dir string, o Options) Report {
 }
 
 // openCgroup makes the control group, if that can be.
-func (k *Keeper) openCgroup(i instance, o Options) {
-	if o.NoCgroup {
+func (k *Keeper) openCgroup(i instance) {
+	if k.options.NoCgroup {
 		k.means.NoCgroup = "not wanted"
 		return
 	}
@@ -170,7 +172,7 @@ func (k *Keeper) NewGroup() *Group {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.opened {
+	if k.labels == nil { // not opened, or closed
 		return g
 	}
 	g.keeper, g.labels = k, k.labels
@@ -183,7 +185,7 @@ func (k *Keeper) NewGroup() *Group {
 func (k *Keeper) Close() []Survivor {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.opened || k.labels == nil {
+	if k.labels == nil {
 		return nil
 	}
 	survivors := endStrays(k)

@@ -15,7 +15,7 @@ func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL
 
 // adopt makes descendants whose parents end children of this process. restore makes it as it was.
 func adopt() (restore func(), ok bool) {
-	before := adopts()
+	before := Adopts()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return func() {}, before
 	}
@@ -26,8 +26,8 @@ func adopt() (restore func(), ok bool) {
 	}, true
 }
 
-// adopts says whether this process is the one that orphans among its descendants come to.
-func adopts() bool {
+// Adopts says whether this process is the one that orphans among its descendants come to.
+func Adopts() bool {
 	var is int32
 	if unix.Getpid() == 1 {
 		return true

@@ -20,7 +20,7 @@ type proof struct {
 
 func labelProof(l *labels, ours func(label uint64) bool) proof {
 	p := proof{ours: ours, instance: l.all}
-	if adopts() { // what has lost its parent is our own child then
+	if Adopts() { // what has lost its parent is our own child then
 		self := os.Getpid()
 		p.copied = func(r row) bool { return r.ppid != self }
 	}

@@ -1,0 +1,31 @@
+package standard
+
+import (
+	"context"
+
+	"github.com/agent-executor/executor/capabilities/internal/spawn"
+)
+
+// Children keeps hold of all child processes of a program, for all its executors: they end with it, also
+// when it is killed, and what it leaves all the same is ended at the next start on the same state
+// directory. Its methods may be called concurrently.
+//
+//	children := standard.NewChildren()
+//	all := standard.All(standard.Config{Roots: roots, Children: children})
+//	report := children.Open(stateDir) // before the first executor runs; says what an earlier program left
+//	defer children.Close()            // after the last has ended
+//
+// Means says by what it does that on this machine.
+type Children = spawn.Keeper
+
+// NewChildren makes one. It does nothing before Open.
+func NewChildren() *Children { return spawn.NewKeeper(spawn.Options{}) }
+
+// ReapOrphans waits, until ctx is done, for processes whose parents have ended, when this process is the
+// one that has to: process 1 of a container, and where Children is open. It takes no exit status that
+// somebody else waits for.
+func ReapOrphans(ctx context.Context) {
+	if spawn.Adopts() {
+		spawn.ReapOrphans(ctx)
+	}
+}
