@@ -128,6 +128,37 @@ func leftAfterKill(t *testing.T, r *rig) {
 	}
 }
 
+// Orphans come to the executor, are reaped there, and take no exit status with them. (case 14)
+func TestOrphansAreReaped(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r.startExecutor()
+	s, err := r.current(ctx)
+	require.NoError(t, err)
+	for range 5 {
+		_, err := s.Call(ctx, "bash", object{"command": `for i in 1 2 3 4; do (sleep 0.3 & exec setsid sleep 0.4) & disown; done; true`})
+		require.NoError(t, err)
+		p, err := s.Call(ctx, "bash", object{"command": `exit 7`})
+		require.NoError(t, err)
+		assert.Contains(t, p.Content[0].Text, "7")
+	}
+	children := func() (n int) {
+		files, _ := filepath.Glob("/proc/[0-9]*/stat")
+		for _, file := range files {
+			text, _ := os.ReadFile(file)
+			_, rest, _ := strings.Cut(string(text), ") ")
+			if f := strings.Fields(rest); len(f) > 1 && f[1] == strconv.Itoa(r.executor.Process.Pid) {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Positive(t, children(), "orphans, running or ended")
+	assert.Eventually(t, func() bool { return children() == 0 }, 20*time.Second, 50*time.Millisecond)
+	r.stopExecutor(syscall.SIGTERM)
+}
+
 // logLines are the lines of the executors' log with that message.
 func (r *rig) logLines(message string) (lines []map[string]any) {
 	raw, err := os.ReadFile(r.log)

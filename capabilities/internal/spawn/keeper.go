@@ -97,14 +97,14 @@ func (k *Keeper) Open(dir string) Report {
 		report = sweep(i, k.labels, k.means.Labels, k.options.Grace)
 	}
 	was := i.cgroup
-	if k.openCgroup(i); k.cgroup != nil {
-		i.cgroup = k.cgroup.path
-	} else if len(report.Survivors) == 0 {
-		i.cgroup = ""
+	parent, err := ownCgroup()
+	if i.cgroup = ""; err == nil && !k.options.NoCgroup {
+		i.cgroup = filepath.Join(parent, cgroupName(i))
 	}
 	if dir != "" && report.Problem == nil && (fresh || i.cgroup != was) {
-		report.Problem = i.write(dir)
+		report.Problem = i.write(dir) // before it is made: it is found after a kill at any moment
 	}
+	k.openCgroup(parent, i, err)
 	k.since = now()
 	k.restore, k.means.Adoption = adopt()
 	if k.means.ParentDeath = diesWithParent; diesWithParent {
@@ -113,27 +113,26 @@ func (k *Keeper) Open(dir string) Report {
 	return report
 }
 
-// openCgroup makes the control group, if that can be.
-func (k *Keeper) openCgroup(i instance) {
+// openCgroup makes the control group, if that can be; err is why it cannot.
+func (k *Keeper) openCgroup(parent string, i instance, err error) {
 	if k.options.NoCgroup {
 		k.means.NoCgroup = "not wanted"
 		return
 	}
-	parent, err := ownCgroup()
+	var c *cgroup
 	if err == nil {
-		k.cgroup, err = newCgroup(parent, cgroupName(i))
+		c, err = newCgroup(parent, cgroupName(i))
 	}
 	if err == nil {
-		if err = tryCgroup(k.cgroup); err != nil {
-			k.cgroup.remove()
-			k.cgroup = nil
+		if err = tryCgroup(c); err != nil {
+			c.remove()
 		}
 	}
 	if err != nil {
 		k.means.NoCgroup = err.Error()
 		return
 	}
-	k.means.Cgroup = k.cgroup.path
+	k.cgroup, k.means.Cgroup = c, c.path
 }
 
 // cgroupName is what the control group of an instance is called, wherever it is.

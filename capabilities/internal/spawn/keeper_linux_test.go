@@ -97,7 +97,14 @@ type life struct {
 
 func newLife(t *testing.T, dir string, cgroup bool) *life {
 	t.Helper()
-	l := &life{t: t, cmd: exec.Command("/proc/self/exe", "-test.run=^TestLife$")}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	return beginLife(t, dir, cgroup, exec.Command(self, "-test.run=^TestLife$"))
+}
+
+func beginLife(t *testing.T, dir string, cgroup bool, cmd *exec.Cmd) *life {
+	t.Helper()
+	l := &life{t: t, cmd: cmd}
 	l.cmd.Env = append(os.Environ(), "TEST_LIFE="+dir)
 	if cgroup {
 		l.cmd.Env = append(l.cmd.Env, "TEST_LIFE_CGROUP=1")
@@ -227,18 +234,23 @@ func TestSweepLeavesOthersAlone(t *testing.T) {
 	assert.False(t, alive("sleep "+number))
 }
 
+// markerOf is the marker in the environment of a process, with its name.
+func markerOf(t *testing.T, pid int) string {
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	require.NoError(t, err)
+	entries := strings.Split(string(environ), "\x00")
+	at := slices.IndexFunc(entries, func(e string) bool { return strings.HasPrefix(e, Marker+"=") })
+	require.GreaterOrEqual(t, at, 0)
+	return entries[at]
+}
+
 // A process that was given a copy of the environment, as a service manager or a terminal multiplexer
 // gives it, is nobody's descendant: it is told of and left alone.
 func TestSweepLeavesCopiedMarkersAlone(t *testing.T) {
 	dir := t.TempDir()
 	l := newLife(t, dir, false)
 	pid := l.start(`echo ready; exec sleep ` + unique())
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	require.NoError(t, err)
-	entries := strings.Split(string(environ), "\x00")
-	at := slices.IndexFunc(entries, func(e string) bool { return strings.HasPrefix(e, Marker+"=") })
-	require.GreaterOrEqual(t, at, 0)
-	marker := entries[at]
+	marker := markerOf(t, pid)
 	l.kill()
 
 	number := unique()
@@ -255,6 +267,38 @@ func TestSweepLeavesCopiedMarkersAlone(t *testing.T) {
 	require.Len(t, report.LeftAlone, 1, "%+v", report)
 	assert.Equal(t, "sleep "+number, report.LeftAlone[0].Command)
 	assert.False(t, slices.ContainsFunc(report.Ended, func(m Member) bool { return m.PID == users.Process.Pid }))
+}
+
+// Where there are no labels the marker is looked for, in what orphans have become.
+func TestSweepByMarker(t *testing.T) {
+	dir := t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	l := beginLife(t, dir, false, exec.Command("bash", "-c", `ulimit -x 1000 && exec "$0" -test.run='^TestLife$'`, self))
+	require.False(t, l.means.Labels, "a hard limit is in the way")
+	marked, other := unique(), unique()
+	for _, name := range []string{"plain", "own session", "job control", "ignores TERM", "double fork"} {
+		l.start(strings.ReplaceAll(trees[name], "7001", marked))
+	}
+	pid := l.start(`echo ready; exec sleep ` + unique())
+	marker := markerOf(t, pid)
+	l.kill()
+	users := exec.Command("setsid", "sleep", other) // with us as its parent, who are no orphanage
+	users.Env = []string{marker, "PATH=" + os.Getenv("PATH")}
+	require.NoError(t, users.Start())
+	defer func() {
+		require.NoError(t, users.Process.Kill())
+		_ = users.Wait()
+	}()
+	i, fresh, err := readInstance(dir)
+	require.NoError(t, err)
+	require.False(t, fresh)
+	report := sweep(i, newLabels(i.number()), false, 300*time.Millisecond)
+	assert.GreaterOrEqual(t, len(report.Ended), 5, "%+v", report)
+	assert.Empty(t, report.Survivors)
+	assert.False(t, alive("sleep "+marked))
+	assert.True(t, alive("sleep "+other))
+	assert.Len(t, report.LeftAlone, 1)
 }
 
 // An executor that was started by a command of the one before does not end itself, nor its parents.
@@ -403,7 +447,7 @@ func TestLabels(t *testing.T) {
 		defer func() { assert.Empty(t, g.Close(0)) }()
 		for range 4 {
 			wg.Go(func() {
-				for range 30 {
+				for range 8 {
 					c := script(t, g, `ulimit -S -x`)
 					assert.Equal(t, 0, c.Wait().Code)
 					mu.Lock()
@@ -415,7 +459,7 @@ func TestLabels(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	assert.Len(t, seen, 360)
+	assert.Len(t, seen, 3*4*8)
 	assert.NotContains(t, seen, "unlimited\n")
 	var own unix.Rlimit
 	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_LOCKS, nil, &own))

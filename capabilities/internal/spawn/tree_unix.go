@@ -148,7 +148,7 @@ func (t *tree) scan() []row {
 	}
 	// What is left needs a look into each process, so only the young ones are asked.
 	for i, r := range rows {
-		if !member[i] && !r.dead && r.pid != self && r.start >= t.since && (inside[r.pid] || t.claims(r, self, session)) {
+		if !member[i] && !r.dead && r.pid != self && r.sid != session && r.start >= t.since && (inside[r.pid] || t.claims(r, self, session)) {
 			add(i)
 		}
 	}
