@@ -349,6 +349,48 @@ func TestDaemonEndsWithItsTree(t *testing.T) {
 	}
 }
 
+// Cases 7 to 10 once more, in groups that are kept.
+func TestTerminateWithKeeper(t *testing.T) {
+	for name, o := range map[string]Options{"labels": {NoCgroup: true}, "cgroup": {}} {
+		t.Run(name, func(t *testing.T) {
+			k, _ := newKeeper(t, "", o)
+			kept := func(t *testing.T) *Group {
+				g := k.NewGroup()
+				t.Cleanup(func() { assert.Empty(t, g.Close(0)) })
+				return g
+			}
+			t.Run("tree", func(t *testing.T) { endsTheWholeTree(t, kept) })
+			t.Run("later", func(t *testing.T) { nothingHappensAfter(t, kept(t)) })
+			t.Run("port", func(t *testing.T) { portIsFreeAfter(t, kept(t)) })
+		})
+	}
+}
+
+// Killed in the middle of many starts: none is left that has not got its label yet.
+func TestKilledWhileStarting(t *testing.T) {
+	found := 0
+	for round := range 6 {
+		dir := t.TempDir()
+		l := newLife(t, dir, false)
+		number := unique()
+		var lines strings.Builder
+		for range 40 {
+			text, _ := json.Marshal(strings.ReplaceAll(`echo ready; setsid env -i sleep 7001 >/dev/null 2>&1 &`, "7001", number))
+			lines.WriteString(string(text) + "\n")
+		}
+		_, err := l.in.WriteString(lines.String())
+		require.NoError(t, err)
+		for range 1 + 4*round {
+			l.line()
+		}
+		l.kill()
+		_, report := newKeeper(t, dir, Options{NoCgroup: true, Grace: time.Millisecond})
+		assert.False(t, alive("sleep "+number))
+		found += len(report.Ended)
+	}
+	assert.NotZero(t, found, "the test is about what is found")
+}
+
 // Who rids himself even of the label comes to the executor as an orphan, and ends with it.
 func TestStraysEndWithTheKeeper(t *testing.T) {
 	k, _ := newKeeper(t, "", Options{NoCgroup: true})
