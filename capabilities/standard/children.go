@@ -14,9 +14,13 @@ import (
 //	all := standard.All(standard.Config{Roots: roots, Children: children})
 //	report := children.Open(stateDir) // before the first executor runs; says what an earlier program left
 //	defer children.Close()            // after the last has ended
-//
-// Means says by what it does that on this machine.
 type Children = spawn.Keeper
+
+// Means says by what children are kept hold of on this machine, and Report what was left of earlier ones.
+type (
+	Means  = spawn.Means
+	Report = spawn.Report
+)
 
 // NewChildren makes one. It does nothing before Open.
 func NewChildren() *Children { return spawn.NewKeeper(spawn.Options{}) }
