@@ -14,6 +14,7 @@ import (
 //	all := standard.All(standard.Config{Roots: roots, Children: children})
 //	report := children.Open(stateDir) // before the first executor runs; says what an earlier program left
 //	defer children.Close()            // after the last has ended
+//	go standard.ReapOrphans(ctx)      // orphans come to this process from now on
 type Children = spawn.Keeper
 
 // Means says by what children are kept hold of on this machine, and Report what was left of earlier ones.

@@ -77,7 +77,8 @@ func NewKeeper(o Options) *Keeper {
 
 // Open takes hold of the children of this process, and ends those that an earlier one on the same state
 // directory has left. The caller holds the directory for this process alone and has started no child
-// yet. An empty dir is fine, and nothing is found then. It does not fail: it makes do with what the
+// yet. Orphans come to this process from then on, and ReapOrphans is to wait for them.
+// An empty dir is fine, and nothing is found then. It does not fail: it makes do with what the
 // system offers. A second call does nothing.
 func (k *Keeper) Open(dir string) Report {
 	k.mu.Lock()
@@ -180,7 +181,8 @@ func (k *Keeper) NewGroup() *Group {
 }
 
 // Close ends what is left of the children of all groups, which are closed before, and gives up what Open
-// took. It returns what could not be ended. A second call does nothing.
+// took. Orphans that have come to this process since Open, in sessions of their own, are taken for what is
+// left; a program that has such descendants by other ways does without Close. It returns what could not be ended. A second call does nothing.
 func (k *Keeper) Close() []Survivor {
 	k.mu.Lock()
 	defer k.mu.Unlock()
