@@ -30,6 +30,8 @@ type Options struct {
 	KeepEnv []string
 	// Secrets are credentials of the executor: a variable that contains one is never passed.
 	Secrets []string
+	// Children keeps hold of the processes that commands start; nil does not.
+	Children *spawn.Keeper
 	// LoginEnv is the environment of the user's login shell; nil asks the shell, once.
 	LoginEnv map[string]string
 }
@@ -86,7 +88,7 @@ type groupKey struct{}
 
 func (s *Shell) start(_ context.Context, session *capabilities.Session) error {
 	s.login() // a slow profile delays the first session, not its first command
-	session.SetValue(groupKey{}, spawn.NewGroup())
+	session.SetValue(groupKey{}, s.options.Children.NewGroup())
 	return nil
 }
 

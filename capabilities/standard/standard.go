@@ -7,15 +7,12 @@
 package standard
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/files"
-	"github.com/agent-executor/executor/capabilities/internal/spawn"
 	"github.com/agent-executor/executor/capabilities/shell"
 )
 
@@ -28,13 +25,16 @@ type Config struct {
 	// InlineResultBytes is the size of a result's text above which the whole is
 	// kept in a file (default 32 KiB).
 	InlineResultBytes int
+	// Children keeps hold of the processes that the capabilities start; nil means that they end with
+	// their session only, and what runs when this process is killed goes on.
+	Children *Children
 }
 
 // All makes every capability, in the order they are registered in. It starts
 // nothing. What does not work on this machine leaves itself out when installed.
 func All(c Config) []capabilities.Capability {
 	return []capabilities.Capability{
-		shell.New(shell.Options{Secrets: c.Secrets, InlineBytes: c.InlineResultBytes}),
+		shell.New(shell.Options{Secrets: c.Secrets, InlineBytes: c.InlineResultBytes, Children: c.Children}),
 		files.New(files.Options{Roots: c.Roots, MaxTextBytes: c.InlineResultBytes}),
 	}
 }
@@ -75,13 +75,4 @@ func unknown(name string, known []string) error {
 		return fmt.Errorf("there is no capability %q; did you mean %q?", name, near)
 	}
 	return fmt.Errorf("there is no capability %q; there are %s", name, strings.Join(known, ", "))
-}
-
-// ReapOrphans waits, until ctx is done, for processes whose parents have ended, when
-// this process is the one that has to: process 1 of a container. It takes no exit
-// status that somebody else waits for.
-func ReapOrphans(ctx context.Context) {
-	if os.Getpid() == 1 {
-		spawn.ReapOrphans(ctx)
-	}
 }

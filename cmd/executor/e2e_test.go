@@ -75,7 +75,10 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	home, err := os.MkdirTemp("", "e2e") // short: of the control socket's path
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	t.Cleanup(func() {
+		tidy(home)
+		_ = os.RemoveAll(home)
+	})
 	s := &site{t: t, bin: bin, home: home, work: filepath.Join(home, "work")}
 	require.NoError(t, os.Mkdir(s.work, 0o700))
 	return s

@@ -74,6 +74,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	if err := cli.KeepPrivate(); err != nil {
 		log.Warn("commands of the same user can read this process's environment and memory", zap.Error(err))
 	}
+	s.children = standard.NewChildren()
 	agents, warnings, err := plan(s, hide)
 	for _, text := range warnings {
 		log.Warn(text)
@@ -90,6 +91,8 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		log.Warn(warning)
 	}
 
+	openChildren(s.children, s.StateDir, log)
+	defer closeChildren(s.children, log)
 	if err := build(agents, log); err != nil {
 		return err
 	}
@@ -202,7 +205,7 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 	if s.Dialect == "bma" {
 		p.options.Dialects = rpc.BMA()
 	}
-	config := standard.Config{Roots: roots, InlineResultBytes: s.InlineResultBytes, Secrets: s.secrets}
+	config := standard.Config{Roots: roots, InlineResultBytes: s.InlineResultBytes, Secrets: s.secrets, Children: s.children}
 	if first != "" && !slices.Contains(config.Secrets, first) {
 		config.Secrets = append(slices.Clip(config.Secrets), first)
 	}

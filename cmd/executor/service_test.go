@@ -22,7 +22,7 @@ func TestServiceFile(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
-		"KillMode": "mixed", "Restart": "always", "RestartPreventExitStatus": "2 3 4 5", "OOMPolicy": "continue",
+		"KillMode": "mixed", "Delegate": "yes", "Restart": "always", "RestartPreventExitStatus": "2 3 4 5", "OOMPolicy": "continue",
 		"StateDirectory": "executor", "StateDirectoryMode": "0700", "LoadCredential": "token:/etc/executor/token",
 	} {
 		assert.Equal(t, want, unit[key], key)

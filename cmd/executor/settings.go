@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/protocol"
 )
@@ -53,6 +54,8 @@ type settings struct {
 	TokenFile    string
 	TokenCommand string
 	secrets      []string // what no command is to see
+
+	children *standard.Children // of all brains
 }
 
 func defaultSettings() settings {

@@ -87,7 +87,7 @@ func TestEveryFieldOfSettingsIsInTheTable(t *testing.T) {
 		assert.NotEmpty(t, row.usage)
 	}
 	v := reflect.ValueOf(&s).Elem()
-	ofOneBrain := []string{"TokenFile", "TokenCommand", "secrets"}
+	ofOneBrain := []string{"TokenFile", "TokenCommand", "secrets", "children"}
 	for i := range v.NumField() {
 		if slices.Contains(ofOneBrain, v.Type().Field(i).Name) {
 			continue

@@ -27,13 +27,20 @@ type Group struct {
 	closed   bool
 	starting sync.WaitGroup
 	trees    map[*Process]struct{} // until nothing of it is left
+
+	keeper   *Keeper // nil for none
+	labels   *labels
+	blocks   []uint64 // of labels, by their first; what was issued of all of them
+	issued   uint64
+	cgroup   *cgroup // of all its processes; nil before the first, and where there is none
+	homeless bool    // there is none
 }
 
 // NewGroup makes an empty group. It starts nothing.
 func NewGroup() *Group {
 	var id [12]byte
 	_, _ = rand.Read(id[:]) // never fails
-	return &Group{id: hex.EncodeToString(id[:]), trees: map[*Process]struct{}{}}
+	return &Group{id: hex.EncodeToString(id[:]), trees: map[*Process]struct{}{}, labels: newLabels(random32())}
 }
 
 // Start starts a command: in a session and process group of its own, without a controlling terminal
@@ -50,8 +57,8 @@ func (g *Group) Start(c Command) (*Process, error) {
 	g.prune()
 	seal()
 
-	marker := g.id + "." + strconv.FormatUint(g.counter.Add(1), 10) + "."
-	p, err := start(g, c, marker)
+	m := mark{marker: g.id + "." + strconv.FormatUint(g.counter.Add(1), 10) + ".", label: g.nextLabel(), labels: g.labels}
+	p, err := start(g, c, m)
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +87,13 @@ func (g *Group) Close(grace time.Duration) []Survivor {
 	g.starting.Wait()
 
 	list := g.Processes()
-	survivors := terminate(joinTrees(g.id, list), grace)
+	survivors := terminate(joinTrees(g, list), grace)
 	for _, p := range list {
 		p.abandon(survivors)
 		p.release()
 	}
+	g.leaveHome()
+	g.cgroup.remove()
 	return survivors
 }
 
@@ -114,7 +123,7 @@ func (g *Group) forget(p *Process) {
 }
 
 // start makes the pipes, starts the child and the goroutines that belong to it.
-func start(g *Group, c Command, marker string) (_ *Process, err error) {
+func start(g *Group, c Command, m mark) (_ *Process, err error) {
 	file, argv, script, err := c.program()
 	if err != nil {
 		return nil, err
@@ -149,22 +158,25 @@ func start(g *Group, c Command, marker string) (_ *Process, err error) {
 	}
 	attr := &os.ProcAttr{
 		Dir:   c.Dir,
-		Env:   childEnv(c, marker),
+		Env:   childEnv(c, m.marker),
 		Files: files,
 		Sys:   attributes(c),
 	}
-	proc, err := os.StartProcess(file, argv, attr)
+	proc, labelled, err := g.fork(file, argv, attr, m.label)
 	for wait := time.Millisecond; err != nil && busy(err) && wait < 200*time.Millisecond; wait *= 2 {
 		// A program that was written a moment ago is still open for writing in a child that is
 		// between its fork and its exec; that takes milliseconds.
 		time.Sleep(wait)
-		proc, err = os.StartProcess(file, argv, attr)
+		proc, labelled, err = g.fork(file, argv, attr, m.label)
+	}
+	if !labelled {
+		m.label = 0
 	}
 	if err != nil {
 		return nil, c.failure(argv[0], err)
 	}
 	p.proc = proc
-	p.tree = newTree(proc.Pid, marker, p.pumps)
+	p.tree = newTree(proc.Pid, m, p.pumps)
 	raiseOOMScore(proc.Pid)
 	g.remember(p)
 	for _, u := range p.pumps {

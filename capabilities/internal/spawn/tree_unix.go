@@ -35,6 +35,7 @@ type root struct {
 type tree struct {
 	marker string
 	pipes  []uint64 // inodes of the output pipes
+	proof
 
 	mu    sync.Mutex
 	roots []root
@@ -44,8 +45,11 @@ type tree struct {
 	ending sync.Mutex // one terminate at a time
 }
 
-func newTree(pid int, marker string, pumps []*pump) *tree {
-	t := &tree{marker: marker, known: map[int]uint64{}}
+func newTree(pid int, m mark, pumps []*pump) *tree {
+	t := &tree{marker: m.marker, known: map[int]uint64{}}
+	if m.label != 0 {
+		t.proof = labelProof(m.labels, func(label uint64) bool { return label == m.label })
+	}
 	r := root{pid: pid}
 	if line, ok := rowOf(pid); ok { // not reaped yet, so it is there even if it has ended
 		r.start = line.start
@@ -60,9 +64,13 @@ func newTree(pid int, marker string, pumps []*pump) *tree {
 	return t
 }
 
-// joinTrees makes one tree of all the processes of a group; its marker is the part they have in common.
-func joinTrees(marker string, list []*Process) *tree {
-	t := &tree{marker: marker, known: map[int]uint64{}}
+// joinTrees makes one tree of processes of a group; its marker is the part they have in common.
+func joinTrees(g *Group, list []*Process) *tree {
+	t := &tree{marker: g.id, known: map[int]uint64{}}
+	if labelsWork() {
+		t.proof = labelProof(g.labels, g.labelled())
+	}
+	t.cgroup = g.cgroup
 	for _, p := range list {
 		p.tree.mu.Lock()
 		t.roots = append(t.roots, p.tree.roots...)
@@ -108,7 +116,8 @@ func (t *tree) scan() []row {
 	defer t.mu.Unlock()
 	t.refresh()
 	rows := processTable()
-	self := os.Getpid()
+	inside := t.cgroup.pids() // after the table: a number that is given anew meanwhile has another start
+	self, session := os.Getpid(), ownSession()
 	children := map[int][]int{} // indexes of rows, by parent
 	for i, r := range rows {
 		children[r.ppid] = append(children[r.ppid], i)
@@ -118,10 +127,14 @@ func (t *tree) scan() []row {
 	var add func(i int)
 	add = func(i int) {
 		r := rows[i]
-		if member[i] || r.dead || r.pid == self || r.start < t.since {
+		// Each child has a session of its own: what is in the executor's is none of theirs.
+		if member[i] || r.dead || r.pid == self || r.sid == session || r.start < t.since || t.exempt[r.pid] {
 			return
 		}
 		member[i] = true
+		if t.note != nil && t.known[r.pid] != r.start {
+			t.note(r)
+		}
 		t.known[r.pid] = r.start
 		found = append(found, r)
 		for _, c := range children[r.pid] {
@@ -135,7 +148,7 @@ func (t *tree) scan() []row {
 	}
 	// What is left needs a look into each process, so only the young ones are asked.
 	for i, r := range rows {
-		if !member[i] && !r.dead && r.pid != self && r.start >= t.since && (marked(r.pid, t.marker) || holds(r.pid, t.pipes)) {
+		if !member[i] && !r.dead && r.pid != self && r.sid != session && r.start >= t.since && (inside[r.pid] || t.claims(r, self, session)) {
 			add(i)
 		}
 	}
@@ -233,6 +246,9 @@ func (t *tree) ask(grace time.Duration) bool {
 func (t *tree) kill() []Survivor {
 	denied := map[int]error{}
 	stopped := map[int]uint64{}
+	if inside := t.cgroup.pids(); !t.exempts(inside) {
+		t.cgroup.kill()
+	}
 	for range 1000 { // ends when a round finds nothing new; the bound is for a system gone mad
 		fresh := false
 		for _, r := range t.scan() {

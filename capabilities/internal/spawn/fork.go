@@ -1,0 +1,73 @@
+package spawn
+
+import (
+	"os"
+	"strings"
+)
+
+// mark is how the descendants of one child are known.
+type mark struct {
+	marker string
+	label  uint64 // 0 for none
+	labels *labels
+}
+
+// fork starts a child of the group, in its control group where there is one. The child has the label, if
+// labelled, and ends with the executor where the system and the keeper do that.
+func (g *Group) fork(file string, argv []string, attr *os.ProcAttr, label uint64) (proc *os.Process, labelled bool, err error) {
+	home := g.home()
+	proc, labelled, err = g.forkIn(home, file, argv, attr, label)
+	if err == nil || home == nil || busy(err) {
+		return proc, labelled, err
+	}
+	// There are many reasons why a control group takes nobody in, told by many errors.
+	proc, labelled, err = g.forkIn(nil, file, argv, attr, label)
+	if err == nil {
+		g.leaveHome()
+	}
+	return proc, labelled, err
+}
+
+func (g *Group) forkIn(home *cgroup, file string, argv []string, attr *os.ProcAttr, label uint64) (proc *os.Process, labelled bool, err error) {
+	own, sys := *attr, *attr.Sys
+	own.Sys = &sys
+	home.use(&sys)
+	start := func() { proc, err = os.StartProcess(file, argv, &own) }
+	if g.keeper == nil || g.keeper.forker == nil {
+		labelled = withLabel(label, start)
+		return proc, labelled, err
+	}
+	g.keeper.forker.do(func(lasting bool) {
+		if lasting {
+			dieWithParent(&sys)
+		}
+		labelled = withLabel(label, start)
+	})
+	return proc, labelled, err
+}
+
+// home is the control group for the children of the group; nil where there is none. It is made for the
+// first of them.
+func (g *Group) home() *cgroup {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.keeper == nil || g.keeper.cgroup == nil || g.homeless {
+		return nil
+	}
+	if g.cgroup == nil {
+		c, err := newCgroup(g.keeper.cgroup.path, g.id[strings.LastIndexByte(g.id, '-')+1:])
+		if err != nil {
+			g.homeless = true
+			return nil
+		}
+		g.cgroup = c
+	}
+	return g.cgroup
+}
+
+// leaveHome says that no more children are to be started in the control group.
+func (g *Group) leaveHome() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.homeless = true
+}

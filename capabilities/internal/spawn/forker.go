@@ -1,0 +1,59 @@
+package spawn
+
+import (
+	"runtime"
+	"sync"
+)
+
+// forker starts children from one thread of the system that lives as long as the forker. Where the
+// system ends a child with its parent, the parent is that thread: any other one of the program may end
+// at any time, with all it has ever started.
+type forker struct {
+	mu   sync.RWMutex // over work: it is not closed under a caller
+	work chan func()
+	done chan struct{}
+}
+
+// startForker starts the thread. It ends with stop.
+func startForker() *forker {
+	f := &forker{work: make(chan func()), done: make(chan struct{})}
+	go f.run(f.work)
+	return f
+}
+
+func (f *forker) run(works <-chan func()) {
+	defer close(f.done)
+	runtime.LockOSThread() // for good: the thread ends with this goroutine
+	for work := range works {
+		work()
+	}
+}
+
+// do runs work on the thread and waits for it; after stop on the caller's own, and says so.
+func (f *forker) do(work func(lasting bool)) {
+	f.mu.RLock()
+	if f.work == nil {
+		f.mu.RUnlock()
+		work(false)
+		return
+	}
+	defer f.mu.RUnlock()
+	done := make(chan struct{})
+	f.work <- func() {
+		defer close(done)
+		work(true)
+	}
+	<-done
+}
+
+// stop ends the thread, and with it the children it started that are still there. A second call does
+// nothing.
+func (f *forker) stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.work != nil {
+		close(f.work)
+		f.work = nil
+	}
+	<-f.done
+}

@@ -1,0 +1,36 @@
+package standard
+
+import (
+	"context"
+
+	"github.com/agent-executor/executor/capabilities/internal/spawn"
+)
+
+// Children keeps hold of all child processes of a program, for all its executors: they end with it, also
+// when it is killed, and what it leaves all the same is ended at the next start on the same state
+// directory. Its methods may be called concurrently.
+//
+//	children := standard.NewChildren()
+//	all := standard.All(standard.Config{Roots: roots, Children: children})
+//	report := children.Open(stateDir) // before the first executor runs; says what an earlier program left
+//	defer children.Close()            // after the last has ended
+//	go standard.ReapOrphans(ctx)      // orphans come to this process from now on
+type Children = spawn.Keeper
+
+// Means says by what children are kept hold of on this machine, and Report what was left of earlier ones.
+type (
+	Means  = spawn.Means
+	Report = spawn.Report
+)
+
+// NewChildren makes one. It does nothing before Open.
+func NewChildren() *Children { return spawn.NewKeeper(spawn.Options{}) }
+
+// ReapOrphans waits, until ctx is done, for processes whose parents have ended, when this process is the
+// one that has to: process 1 of a container, and where Children is open. It takes no exit status that
+// somebody else waits for.
+func ReapOrphans(ctx context.Context) {
+	if spawn.Adopts() {
+		spawn.ReapOrphans(ctx)
+	}
+}
