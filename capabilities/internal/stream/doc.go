@@ -15,6 +15,9 @@
 //   - Spill (spill.go) keeps the raw bytes in a file, once there are more of them than are shown.
 //   - Output (output.go) is the three of them for one stream.
 //
-// None of them starts a goroutine. Only Spill may be used concurrently: the streams of one command
-// share it.
+//   - Ring (ring.go) is for output that is read while it comes: the newest bytes, as they came, under
+//     cursors, with readers that wait. It stands beside the others.
+//
+// None of them starts a goroutine. Only Spill and Ring may be used concurrently: the streams of one
+// command share a spill.
 package stream
