@@ -39,6 +39,13 @@ func (r *Ring) Block() {
 	r.block = true
 }
 
+// Blocks says whether Write may wait.
+func (r *Ring) Blocks() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.block
+}
+
 // Unblock ends the waiting for readers, now and later, and makes room for extra more bytes: what was
 // on its way when the writer had to stop. Only what comes after that drops the oldest.
 func (r *Ring) Unblock(extra int) {
@@ -177,9 +184,9 @@ func (r *Ring) ReadAt(cursor int64, limit int) (Chunk, error) {
 	return c, nil
 }
 
-// Wait waits until there are bytes at the cursor, the log has ended, or the context is done, whose
-// error it returns then.
-func (r *Ring) Wait(ctx context.Context, cursor int64) error {
+// Wait waits until there are bytes at the cursor, the log has ended, also is closed (which may be nil),
+// or the context is done, whose error it returns then.
+func (r *Ring) Wait(ctx context.Context, cursor int64, also <-chan struct{}) error {
 	for {
 		r.mu.Lock()
 		if r.end > cursor || r.closed {
@@ -190,6 +197,8 @@ func (r *Ring) Wait(ctx context.Context, cursor int64) error {
 		r.mu.Unlock()
 		select {
 		case <-changed:
+		case <-also:
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -197,11 +206,11 @@ func (r *Ring) Wait(ctx context.Context, cursor int64) error {
 }
 
 // Pass says that every byte before the cursor has been taken and may be dropped. A cursor that is
-// lower than one before, or beyond the end, changes nothing more than that.
+// lower than one before, or beyond the end, is no news.
 func (r *Ring) Pass(cursor int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if cursor = min(cursor, r.end); cursor > r.passed {
+	if cursor > r.passed && cursor <= r.end {
 		r.passed = cursor
 		if r.block {
 			r.wake()

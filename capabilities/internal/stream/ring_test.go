@@ -91,7 +91,7 @@ func TestRingBlocksAgainstModel(t *testing.T) {
 		var got []byte
 		for i, cursor := 0, int64(0); ; i++ {
 			r.Pass(cursor)
-			require.NoError(t, r.Wait(context.Background(), cursor))
+			require.NoError(t, r.Wait(context.Background(), cursor, nil))
 			c, err := r.ReadAt(cursor, reads[i%len(reads)])
 			require.NoError(t, err)
 			require.False(t, c.Gap)
@@ -109,7 +109,7 @@ func TestRingWaits(t *testing.T) {
 		r := NewRing(100)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		assert.ErrorIs(t, r.Wait(ctx, 0), context.DeadlineExceeded)
+		assert.ErrorIs(t, r.Wait(ctx, 0, nil), context.DeadlineExceeded)
 
 		for _, change := range []func(){
 			func() { _, _ = io.WriteString(r, "x") },
@@ -117,13 +117,17 @@ func TestRingWaits(t *testing.T) {
 		} {
 			woken := make(chan error, 1)
 			cursor := r.End()
-			go func() { woken <- r.Wait(t.Context(), cursor) }()
+			go func() { woken <- r.Wait(t.Context(), cursor, nil) }()
 			synctest.Wait()
 			assert.Empty(t, woken)
 			change()
 			assert.NoError(t, <-woken)
 		}
-		assert.NoError(t, r.Wait(t.Context(), 1), "the end is not waited for")
+		assert.NoError(t, r.Wait(t.Context(), 1, nil), "the end is not waited for")
+
+		also := make(chan struct{})
+		close(also)
+		assert.NoError(t, NewRing(1).Wait(t.Context(), 0, also))
 	})
 }
 
@@ -143,7 +147,8 @@ func TestRingBlockedWriter(t *testing.T) {
 		assert.Equal(t, "abcd", string(c.Data), "a read alone passes nothing")
 		assert.EqualValues(t, 4, r.End())
 		r.Pass(3)
-		r.Pass(1) // no way back
+		r.Pass(1)   // no way back
+		r.Pass(100) // nothing that has not come
 		synctest.Wait()
 		assert.EqualValues(t, 7, r.End())
 
