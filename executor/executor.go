@@ -66,7 +66,8 @@ type Executor struct {
 	drainReason  string
 	drainUntil   time.Time
 	running      int           // calls
-	quiet        chan struct{} // closed when running falls to zero; nil when nobody waits
+	working      int           // what else runs for sessions: processes
+	quiet        chan struct{} // closed when both fall to zero; nil when nobody waits
 	phase        State
 	lastError    string
 	maxFrame     int // what the brain takes

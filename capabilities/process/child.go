@@ -42,6 +42,7 @@ type child struct {
 	input     *input    // nil: standard input is closed
 	terminal  *terminal // nil: pipes
 	startedAt time.Time
+	working   func() // said to the session: it has ended
 
 	ended chan struct{} // the state is final
 	gone  chan struct{} // the first Terminate has returned
@@ -121,6 +122,7 @@ func (ch *child) watch(t *table, timeout time.Duration) {
 	ch.settle()
 	ch.finish()
 	t.ended(ch)
+	ch.working()
 	close(ch.ended)
 	t.teller.tell(ch)
 }

@@ -164,8 +164,10 @@ func (c *Processes) launch(t *table, ch *child, p protocol.ProcessStartParams) (
 	default:
 		ch.input = newInput(pipeInput(ch.p.Stdin()), c.options.MaxWrite)
 	}
+	ch.working = t.session.Working()
 	if !t.run(func() { ch.watch(t, protocol.Millis(p.TimeoutMS)) }) {
 		// The session ends in this very moment, and with it the process.
+		ch.working()
 		ch.ask(reasonSessionEnded)
 		ch.terminal.close()
 		return errSessionEnds
