@@ -118,7 +118,6 @@ func (ch *child) watch(t *table, timeout time.Duration) {
 	if ch.input != nil {
 		ch.input.stop()
 	}
-	ch.terminal.exited()
 	ch.settle()
 	ch.finish()
 	t.ended(ch)
@@ -132,7 +131,7 @@ func (ch *child) settle() {
 	limit := time.NewTimer(settleTime)
 	defer limit.Stop()
 	done, settled := ch.p.Done(), ch.terminal.settled()
-	if ch.stdout.Blocks() {
+	if !ch.terminal.exited() || ch.stdout.Blocks() {
 		select {
 		case <-done:
 		case <-limit.C:

@@ -49,6 +49,9 @@ func TestNothingLeaks(t *testing.T) {
 				if i%2 == 0 {
 					p.Stdin = protocol.StdinOpen
 				}
+				if i%3 == 0 && b.cap.pty {
+					p.IOMode = protocol.IOModePTY
+				}
 				s, err := b.try(p)
 				assert.NoError(t, err)
 				assert.Equal(t, protocol.ProcessExited, s.State)

@@ -22,7 +22,7 @@ func (t *terminal) resize(int, int) error { return nil }
 
 func (t *terminal) pump(spawn.Sink) {}
 
-func (t *terminal) exited() {}
+func (t *terminal) exited() bool { return true }
 
 func (t *terminal) settled() <-chan struct{} { return closed() }
 
