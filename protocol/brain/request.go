@@ -59,6 +59,10 @@ func mayWait(params any) time.Duration {
 		ms = p.WaitMS
 	case *protocol.ProcessReadParams:
 		ms = p.WaitMS
+	case *protocol.ProcessSignalParams: // of terminate, answered at the end
+		if p.GraceMS != nil {
+			ms = *p.GraceMS
+		}
 	case *protocol.SessionStopParams:
 		ms = p.DeadlineMS
 	}
