@@ -57,6 +57,7 @@ type child struct {
 	code    *int
 	signal  string
 	endedAt time.Time
+	pushes  map[string]*push // by stream
 }
 
 func newChild(p protocol.ProcessStartParams, spec specHash, buffer int) *child {

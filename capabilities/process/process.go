@@ -9,7 +9,8 @@
 //
 // The parts: start.go starts, child.go is one process from its start to its end, table.go the
 // processes of one session, input.go the way to a program's standard input, tell.go the way of
-// process.status to the brain; read.go, write.go and signal.go are the other methods.
+// process.status to the brain, push.go that of output;
+// read.go, write.go and signal.go are the other methods.
 package process
 
 import (
@@ -104,6 +105,7 @@ func (c *Processes) Install(r *capabilities.Registrar) error {
 		PTY:          c.pty,
 		BufferBytes:  int64(c.options.BufferBytes),
 		MaxProcesses: c.options.MaxProcesses,
+		Push:         true,
 	})
 	r.OnSessionStart(c.startSession)
 	r.OnSessionEnd(c.endSession)
@@ -114,6 +116,8 @@ func (c *Processes) Install(r *capabilities.Registrar) error {
 	capabilities.Handle(r, protocol.ProcessTerminate, c.terminate)
 	capabilities.Handle(r, protocol.ProcessList, c.list)
 	capabilities.Handle(r, protocol.ProcessResize, c.resize)
+	capabilities.Handle(r, protocol.ProcessSubscribe, c.subscribe)
+	capabilities.HandleNotification(r, protocol.ProcessAck, c.ack)
 	return nil
 }
 

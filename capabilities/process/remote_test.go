@@ -38,13 +38,17 @@ type remote struct {
 	*brain.Session
 }
 
-func newRemote(t *testing.T, o process.Options) *remote {
+func newRemote(t *testing.T, o process.Options, handle ...func(*rpc.Mux)) *remote {
 	t.Helper()
 	o.LoginEnv = map[string]string{}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	r := &remote{t: t, ctx: ctx, dir: t.TempDir(), faults: rpctest.NewFaults()}
 	network := rpctest.Listen()
-	b := brain.New(brain.Options{HeartbeatInterval: time.Second})
+	b := brain.New(brain.Options{HeartbeatInterval: time.Second, Handle: func(x *rpc.Mux) {
+		for _, h := range handle {
+			h(x)
+		}
+	}})
 	server := &http.Server{Handler: b}
 	var work sync.WaitGroup
 	work.Go(func() { _ = server.Serve(network) })
@@ -295,4 +299,60 @@ func TestRemoteDrain(t *testing.T) {
 	state, err := x.Wait(r.ctx)
 	require.NoError(t, err)
 	assert.Equal(t, 0, *state.ExitCode)
+}
+
+// What is pushed over a connection that is cut: who finds a piece missing subscribes again.
+func TestRemotePush(t *testing.T) {
+	pieces := make(chan protocol.ProcessOutputParams, 1000)
+	r := newRemote(t, process.Options{}, func(x *rpc.Mux) {
+		rpc.HandleNotification(x, protocol.ProcessOutput, func(_ context.Context, p protocol.ProcessOutputParams) {
+			p.Data = bytes.Clone(p.Data)
+			pieces <- p
+		})
+	})
+	p := script(`for i in $(seq 1 300); do echo line $i; sleep 0.003; done`)
+	p.OnFull = protocol.OnFullBlock
+	x := r.start(p)
+	stop := r.cutting(100 * time.Millisecond)
+	defer stop()
+	var got []byte
+	subscribe := func() {
+		for r.ctx.Err() == nil {
+			_, err := brain.Do(r.ctx, r.Executor(), protocol.ProcessSubscribe, protocol.ProcessSubscribeParams{
+				SessionID: r.ID(), ProcessID: x.ID(), Cursor: int64(len(got)), WindowBytes: 4096})
+			if err == nil {
+				return
+			}
+		}
+	}
+	subscribe()
+	for {
+		select {
+		case p := <-pieces:
+			switch at := int64(len(got)); {
+			case p.Cursor > at:
+				subscribe()
+				continue
+			case p.Cursor+int64(len(p.Data)) > at:
+				got = append(got, p.Data[at-p.Cursor:]...)
+			}
+			if p.EOF {
+				var want strings.Builder
+				for i := range 300 {
+					fmt.Fprintf(&want, "line %d\n", i+1)
+				}
+				assert.Equal(t, want.String(), string(got))
+				return
+			}
+			_ = r.ack(x, int64(len(got)))
+		case <-time.After(300 * time.Millisecond): // the last piece or its acknowledgement is lost
+			subscribe()
+		case <-r.ctx.Done():
+			t.Fatal("the end did not come")
+		}
+	}
+}
+
+func (r *remote) ack(x *brain.Process, cursor int64) error {
+	return brain.Notify(r.ctx, r.Executor(), protocol.ProcessAck, protocol.ProcessAckParams{SessionID: r.ID(), ProcessID: x.ID(), Cursor: cursor})
 }
