@@ -174,6 +174,14 @@ func (c *Processes) login() map[string]string {
 	return spawn.Login()
 }
 
+// givenUp says why a request is not waited for any more: its session ends, or its connection.
+func givenUp(ctx context.Context, s *capabilities.Session) error {
+	if s.Context().Err() != nil {
+		return errSessionEnds
+	}
+	return ctx.Err()
+}
+
 var errSessionEnds = protocol.Errorf(protocol.CodeSessionNotActive, "the session is ending")
 
 func survivorField(survivors []spawn.Survivor) zap.Field {

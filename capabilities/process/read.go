@@ -27,7 +27,7 @@ func (c *Processes) read(ctx context.Context, s *capabilities.Session, p protoco
 	ring.Pass(p.Cursor)
 	state, chunk, err := look(ch, ring, p.Cursor, limit)
 	if err == nil && p.WaitMS > 0 && len(chunk.Data) == 0 && !chunk.EOF {
-		if err := c.wait(ctx, ch, ring, p); err != nil {
+		if err := c.wait(ctx, s, ch, ring, p); err != nil {
 			return none, err
 		}
 		state, chunk, err = look(ch, ring, p.Cursor, limit)
@@ -56,7 +56,7 @@ func look(ch *child, ring *stream.Ring, cursor int64, limit int) (protocol.Proce
 
 // wait waits for bytes at the cursor, the end of the stream, the end of the process if that is still to
 // come, or the time that the caller allows.
-func (c *Processes) wait(ctx context.Context, ch *child, ring *stream.Ring, p protocol.ProcessReadParams) error {
+func (c *Processes) wait(ctx context.Context, s *capabilities.Session, ch *child, ring *stream.Ring, p protocol.ProcessReadParams) error {
 	if n := c.waiting.Add(1); n > int64(c.options.MaxReads) {
 		c.waiting.Add(-1)
 		return protocol.Errorf(protocol.CodeExecutorBusy, "%d reads wait already, which is the limit", n-1)
@@ -69,5 +69,8 @@ func (c *Processes) wait(ctx context.Context, ch *child, ring *stream.Ring, p pr
 		ended = nil // it is the stream that is waited for
 	}
 	_ = ring.Wait(bounded, p.Cursor, ended)
-	return ctx.Err()
+	if ctx.Err() != nil {
+		return givenUp(ctx, s)
+	}
+	return nil
 }

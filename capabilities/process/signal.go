@@ -40,7 +40,7 @@ func (c *Processes) terminate(ctx context.Context, s *capabilities.Session, p pr
 			select {
 			case <-done:
 			case <-ctx.Done():
-				return protocol.ProcessState{}, ctx.Err()
+				return protocol.ProcessState{}, givenUp(ctx, s)
 			}
 		}
 	}

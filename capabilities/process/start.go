@@ -49,7 +49,7 @@ func (c *Processes) start(ctx context.Context, s *capabilities.Session, p protoc
 		case <-ch.ended:
 		case <-timer.C:
 		case <-ctx.Done():
-			return protocol.ProcessState{}, ctx.Err()
+			return protocol.ProcessState{}, givenUp(ctx, s)
 		}
 	}
 	return ch.snapshot(), nil

@@ -21,7 +21,10 @@ func (c *Processes) write(ctx context.Context, s *capabilities.Session, p protoc
 		return none, protocol.Errorf(protocol.CodeConflict, "the process was started with stdin closed")
 	}
 	taken, err := ch.input.put(ctx, p.Data, p.Offset, p.CloseStdin, c.options.InputWait)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return none, givenUp(ctx, s)
+	case err != nil:
 		return none, err
 	}
 	return protocol.ProcessWriteResult{Accepted: true, Offset: &taken}, nil

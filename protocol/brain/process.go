@@ -75,6 +75,9 @@ func (s *Session) Process(ctx context.Context, p protocol.ProcessStartParams) (*
 		s.unwatch(x)
 		return nil, err
 	}
+	if !s.active.Load() {
+		s.active.Store(true)
+	}
 	x.settle(state)
 	return x, nil
 }
