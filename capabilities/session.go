@@ -42,6 +42,9 @@ type SessionConfig struct {
 	Env       map[string]string // for the children of the session, beside the executor's own
 	Peer      Peer
 	Logger    *zap.Logger // nil: none
+	// Working is told of each piece of work that begins, see [Session.Working]; the
+	// function it returns is called once, at its end. nil: nobody asks.
+	Working func() (done func())
 }
 
 // Session is one assignment, from before session.ready until session.ended. It
@@ -89,6 +92,16 @@ func (s *Session) Assign() protocol.SessionAssignParams { return s.config.Assign
 
 // Logger is never nil. Never log params, inputs, environments or tokens.
 func (s *Session) Logger() *zap.Logger { return s.config.Logger }
+
+// Working says that something begins for the session that is no call, a process for
+// example: a drain waits for it as it waits for calls. done says that it has ended;
+// only its first call does something.
+func (s *Session) Working() (done func()) {
+	if s.config.Working == nil {
+		return func() {}
+	}
+	return sync.OnceFunc(s.config.Working())
+}
 
 // Open dials a channel for the session. An empty t.SessionID is the session's
 // own. Who opened it closes it, at the latest in OnSessionEnd.

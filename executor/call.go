@@ -249,11 +249,13 @@ func (e *Executor) toolCancel(ctx context.Context, p protocol.ToolCancelParams) 
 }
 
 // countCalls changes the number of running calls.
-func (e *Executor) countCalls(change int) {
+func (e *Executor) countCalls(change int) { e.count(&e.running, change) }
+
+func (e *Executor) count(what *int, change int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.running += change
-	if e.running == 0 && e.quiet != nil {
+	*what += change
+	if e.running+e.working == 0 && e.quiet != nil {
 		close(e.quiet)
 		e.quiet = nil
 	}

@@ -66,7 +66,8 @@ type Executor struct {
 	drainReason  string
 	drainUntil   time.Time
 	running      int           // calls
-	quiet        chan struct{} // closed when running falls to zero; nil when nobody waits
+	working      int           // what else runs for sessions: processes
+	quiet        chan struct{} // closed when both fall to zero; nil when nobody waits
 	stateGone    error         // the state directory is not there any more
 	phase        State
 	lastError    string

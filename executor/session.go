@@ -138,7 +138,7 @@ func (e *Executor) newSession(p protocol.SessionAssignParams) (*session, error) 
 	s.report.s = s
 	s.ctx, s.cancel = context.WithCancelCause(e.life)
 	s.caps = capabilities.NewSession(s.ctx, capabilities.SessionConfig{
-		Assign: p, Workspace: workspace, Peer: peer{e}, Logger: e.opts.Logger,
+		Assign: p, Workspace: workspace, Peer: peer{e}, Logger: e.opts.Logger, Working: s.working,
 	})
 	return s, nil
 }

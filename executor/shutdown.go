@@ -71,12 +71,12 @@ func (e *Executor) isDraining() bool {
 	return e.draining
 }
 
-// awaitQuiet waits for running calls: until none is left, until the drain's
+// awaitQuiet waits for running calls and processes: until none is left, until the drain's
 // deadline, or until ctx is done. An idle session delays nothing.
 func (e *Executor) awaitQuiet(ctx context.Context) {
 	for {
 		e.mu.Lock()
-		if e.running == 0 {
+		if e.running+e.working == 0 {
 			e.mu.Unlock()
 			return
 		}

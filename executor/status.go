@@ -41,7 +41,17 @@ func (r *statusReporter) say(status, detail string) {
 		SessionID: r.s.assign.SessionID, Status: status, Detail: detail})
 }
 
-// busy counts calls that begin (1) or end (-1).
+// working counts a piece of work of a capability that is no call, until done.
+func (s *session) working() (done func()) {
+	s.e.count(&s.e.working, 1)
+	s.report.busy(1)
+	return func() {
+		s.report.busy(-1)
+		s.e.count(&s.e.working, -1)
+	}
+}
+
+// busy counts calls and other work that begin (1) or end (-1).
 func (r *statusReporter) busy(change int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

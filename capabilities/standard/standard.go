@@ -13,6 +13,7 @@ import (
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/files"
+	"github.com/agent-executor/executor/capabilities/process"
 	"github.com/agent-executor/executor/capabilities/shell"
 )
 
@@ -35,6 +36,7 @@ type Config struct {
 func All(c Config) []capabilities.Capability {
 	return []capabilities.Capability{
 		shell.New(shell.Options{Secrets: c.Secrets, InlineBytes: c.InlineResultBytes, Children: c.Children}),
+		process.New(process.Options{Secrets: c.Secrets, Children: c.Children}),
 		files.New(files.Options{Roots: c.Roots, MaxTextBytes: c.InlineResultBytes}),
 	}
 }

@@ -45,30 +45,43 @@ func (c *client) do(ctx context.Context, method, path string, body, answer any) 
 	if err != nil {
 		return err
 	}
-	resp, err := c.http.Do(r)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no brain runs with the state directory %s; start one with brain serve, or name its --state-dir", capabilities.QuoteName(c.dir))
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("the brain's control socket in %s is another user's", capabilities.QuoteName(c.dir))
-	case err != nil:
-		return fmt.Errorf("ask the brain: %w", err)
+	resp, err := c.send(ctx, r)
+	if err != nil {
+		return err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		var e answerError
-		if json.NewDecoder(resp.Body).Decode(&e) != nil || e.Error == "" {
-			return fmt.Errorf("the brain answered %s", resp.Status)
-		}
-		return errors.New(e.Error)
-	}
-	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
+	defer resp.Close()
+	if err := json.NewDecoder(resp).Decode(answer); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		return fmt.Errorf("the brain's answer: %w", err)
 	}
 	return nil
+}
+
+// send sends a request and returns the body of a good answer, which the caller closes.
+func (c *client) send(ctx context.Context, r *http.Request) (io.ReadCloser, error) {
+	resp, err := c.http.Do(r)
+	switch {
+	case ctx.Err() != nil:
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return nil, ctx.Err()
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("no brain runs with the state directory %s; start one with brain serve, or name its --state-dir", capabilities.QuoteName(c.dir))
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("the brain's control socket in %s is another user's", capabilities.QuoteName(c.dir))
+	case err != nil:
+		return nil, fmt.Errorf("ask the brain: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		var e answerError
+		if json.NewDecoder(resp.Body).Decode(&e) != nil || e.Error == "" {
+			return nil, fmt.Errorf("the brain answered %s", resp.Status)
+		}
+		return nil, errors.New(e.Error)
+	}
+	return resp.Body, nil
 }

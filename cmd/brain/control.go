@@ -77,6 +77,7 @@ func (s *server) controlHandler() http.Handler {
 		}
 		answer(w, http.StatusOK, result)
 	})
+	mux.HandleFunc("POST /v1/exec", s.exec)
 	return mux
 }
 

@@ -6,8 +6,8 @@
 //	brain call bash '{"command":"uname -a"}'
 //
 // Its parts: serve.go is the server, control.go what it answers on its control
-// socket, page.go its status page; client.go, executors.go and call.go are the
-// commands that ask it.
+// socket, execserve.go the part of that for brain exec, page.go its status page; client.go,
+// executors.go, call.go and exec.go are the commands that ask it.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() { os.Exit(cli.Main(context.Background(), newRoot())) }
 func newRoot() *cobra.Command {
 	root := cli.NewRoot("brain", "Drive executors from the command line")
 	root.PersistentFlags().String("state-dir", cli.DefaultStateDir("brain"), "`DIR` of the token and the control socket")
-	root.AddCommand(serveCommand(), executorsCommand(), callCommand())
+	root.AddCommand(serveCommand(), executorsCommand(), callCommand(), execCommand())
 	return root
 }
 

@@ -13,7 +13,7 @@
 // Its parts: brain.go is the Brain, its executors and its end; serve.go takes
 // connections, connection.go is the life of one, with its lease; handlers.go
 // answers what executors send; executor.go, session.go and call.go are what a
-// brain does with them, request.go how it asks until it is answered; results.go keeps
+// brain does with them, process.go a process on an executor, request.go how it asks until it is answered; results.go keeps
 // results; repeat.go asks again
 // for calls that were accepted on a connection that is gone; issuer.go gives tokens
 // that end for keys that stay. It works in the same way in tests, over rpc.Pipe and

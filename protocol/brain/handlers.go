@@ -39,6 +39,11 @@ func (b *Brain) handle(x *rpc.Mux) {
 			s.setStatus(p)
 		}
 	})
+	rpc.HandleNotification(x, protocol.ProcessStatus, func(ctx context.Context, p protocol.ProcessStatusParams) {
+		if s := b.sessionOf(b.connection(ctx), p.SessionID); s != nil {
+			s.processStatus(p)
+		}
+	})
 	rpc.HandleNotification(x, protocol.ToolProgress, func(ctx context.Context, p protocol.ToolProgressParams) {
 		if b.opts.OnProgress != nil && b.sessionOf(b.connection(ctx), p.SessionID) != nil {
 			b.opts.OnProgress(p)

@@ -36,6 +36,16 @@ func Do[P, R any](ctx context.Context, x *Executor, m protocol.Method[P, R], p P
 	return request(ctx, c, m, p)
 }
 
+// Notify sends one notification, over the current connection, or the next one when
+// there is none. Nobody answers it: it may be lost with the connection.
+func Notify[P any](ctx context.Context, x *Executor, n protocol.Notification[P], p P) error {
+	c, err := x.current(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return rpc.Notify(ctx, c.rpc, n, p)
+}
+
 // request is one request on one connection, which is dead when it is not answered
 // in time.
 func request[P, R any](ctx context.Context, c *connection, m protocol.Method[P, R], p P) (R, error) {
@@ -59,6 +69,10 @@ func mayWait(params any) time.Duration {
 		ms = p.WaitMS
 	case *protocol.ProcessReadParams:
 		ms = p.WaitMS
+	case *protocol.ProcessSignalParams: // of terminate, answered at the end
+		if p.GraceMS != nil {
+			ms = *p.GraceMS
+		}
 	case *protocol.SessionStopParams:
 		ms = p.DeadlineMS
 	}

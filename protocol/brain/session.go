@@ -37,6 +37,7 @@ type Session struct {
 	mcp       map[string]protocol.MCPState
 	misses    int
 	calls     map[string]*PendingCall // those without a result
+	processes map[*Process]struct{}   // those whose end is not known
 }
 
 // ID is the session's id.

@@ -40,6 +40,8 @@ type Process struct {
 
 	mu   sync.Mutex // over exit until done is closed
 	exit Exit
+
+	reaped Exit // without Background; set before exited is closed
 }
 
 // PID is the child's process id. It also names its session and process group.
@@ -70,6 +72,17 @@ func (p *Process) Wait() Exit {
 	return p.exit
 }
 
+// Reaped says how the child ended, without Background, as soon as Exited is closed: also while a Sink
+// still blocks. Before that, and for a child that was given up, ok is false.
+func (p *Process) Reaped() (exit Exit, ok bool) {
+	select {
+	case <-p.exited:
+		return p.reaped, !p.reaped.Lost
+	default:
+		return Exit{}, false
+	}
+}
+
 // Background lists the processes of the tree that are alive now, without the child itself.
 func (p *Process) Background() []Member { return p.tree.members() }
 
@@ -84,6 +97,14 @@ func (p *Process) Interrupt() { p.tree.interrupt() }
 // what could not be ended, and Done is closed then. A tree that has ended already is no error.
 func (p *Process) Terminate(grace time.Duration) []Survivor {
 	survivors := terminate(p.tree, grace)
+	p.abandon(survivors)
+	<-p.done
+	return survivors
+}
+
+// Kill is Terminate without a grace, also while another call of that still waits for its own.
+func (p *Process) Kill() []Survivor {
+	survivors := kill(p.tree)
 	p.abandon(survivors)
 	<-p.done
 	return survivors
@@ -126,8 +147,6 @@ func (p *Process) release() {
 func (p *Process) wait() {
 	state, err := p.proc.Wait()
 	p.tree.reaped()
-	close(p.exited)
-	p.settle()
 	var exit Exit
 	if err != nil {
 		exit = Exit{Code: -1, Lost: true}
@@ -135,6 +154,9 @@ func (p *Process) wait() {
 		exit = exitOf(state)
 		exit.UserTime, exit.SystemTime = state.UserTime(), state.SystemTime()
 	}
+	p.reaped = exit
+	close(p.exited)
+	p.settle()
 	if p.held() || p.tree.lingers() {
 		exit.Background = p.tree.members()
 	}

@@ -1,0 +1,3 @@
+package spawn
+
+func kill(t *tree) []Survivor { return terminate(t, 0) }
