@@ -132,6 +132,27 @@ func TestResultRefusedForNow(t *testing.T) {
 	})
 }
 
+// A call that is asked for again while its result is on its way: the result may have
+// passed the one who asks, and comes once more.
+func TestAskedForOnTheWay(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.script(nil)
+		s.result = func(n int, _ protocol.ToolResultParams) (bool, error) {
+			if n == 1 {
+				require.NoError(t, s.call("c", "hello")) // before the acknowledgement
+			}
+			return true, nil
+		}
+		w.run(nil, hello())
+		synctest.Wait()
+		s.assign(1)
+		require.NoError(t, s.call("c", "hello"))
+		sleep(time.Minute)
+		require.Len(t, s.so().results, 2)
+		require.Zero(t, w.Status().ResultsOwed)
+	})
+}
+
 // A brain that takes no results for now is asked as seldom with many as with one.
 func TestAllResultsRefusedForNow(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {

@@ -82,6 +82,8 @@ type entry struct {
 	readOnly bool
 	phase    phase
 	owed     bool
+	sent     bool                       // since it was owed
+	again    bool                       // it was asked for after it was sent
 	size     int                        // of the result, about
 	result   *protocol.ToolResultParams // nil: there is none, or it is on the disk only
 	ref      journal.Ref                // its newest record; zero = none
@@ -143,8 +145,11 @@ func (b *Box) known(p protocol.ToolCallParams, d digest) (State, error) {
 		}
 		return Running, nil
 	}
-	if !e.owed {
+	switch {
+	case !e.owed:
 		b.owe(e)
+	case e.sent: // it may have passed whoever asks now
+		e.again = true
 	}
 	return Done, nil
 }
@@ -246,7 +251,7 @@ func (b *Box) dropResult(e *entry) {
 }
 
 func (b *Box) owe(e *entry) {
-	e.owed = true
+	e.owed, e.sent, e.again = true, false, false
 	b.owed = append(b.owed, e)
 	b.owedBytes += e.size
 	b.wake()
@@ -271,13 +276,15 @@ func (b *Box) Peek(skip func(sessionID, toolCallID string) bool) (protocol.ToolR
 	}
 	for _, e := range b.owed {
 		if skip == nil || !skip(e.session, e.call) {
+			e.sent, e.again = true, false
 			return b.load(e), true
 		}
 	}
 	return protocol.ToolResultParams{}, false
 }
 
-// Ack takes a result out of those owed. It stays for repeats of its call.
+// Ack takes a result out of those owed. It stays for repeats of its call, and is owed
+// once more when one came while it was on its way.
 func (b *Box) Ack(sessionID, toolCallID string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -293,8 +300,12 @@ func (b *Box) Ack(sessionID, toolCallID string) error {
 			break
 		}
 	}
+	again := e.again
 	b.acknowledged(e)
 	b.keep(e)
+	if again {
+		b.owe(e)
+	}
 	b.compactLater()
 	b.wake()
 	return nil
