@@ -29,6 +29,9 @@
 //	            restore
 //	call        tool.call       its handler returns        its context: cancel, deadline, session
 //
+// A drain waits for calls and for whatever else a capability has said is at work for a
+// session (capabilities.Session.Working), as processes are.
+//
 // One noun or one loop has one file: connect.go (the loop that dials), door.go (the
 // socket at which the brain dials instead), connection.go (one registered connection),
 // heartbeat.go, deliver.go, announce.go, renew.go (their loops), token.go (the
@@ -36,6 +39,6 @@
 // the machine was suspended), load.go, session.go with sessions.go (the table of them),
 // fences.go and status.go, state.go and restore.go (what is kept over a restart, and
 // what comes back), journal.go (what is made of the outbox's files, and of a full disk),
-// lock.go, call.go, result.go, toolarge.go, dispatch.go (who answers which method), peer.go (the
-// brain as capabilities see it), shutdown.go, errors.go.
+// lock.go, call.go, result.go, toolarge.go, dispatch.go (who answers which method),
+// peer.go (the brain as capabilities see it), shutdown.go, errors.go.
 package executor
