@@ -220,9 +220,12 @@ func (c *Conn) Dropped() int64 { return c.dropped.Load() }
 
 const closeFlushTimeout = 5 * time.Second
 
-// fail ends the connection after an error of its transport.
+// fail ends the connection after an error of its transport. While Shutdown is at it,
+// there is nobody left to flush to; and the writer must not begin anything once the
+// reader, which is the caller, has gone.
 func (c *Conn) fail(err error) {
 	if c.ended.Swap(true) {
+		c.w.abort(err)
 		return
 	}
 	c.setErr(err)
