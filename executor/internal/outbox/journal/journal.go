@@ -99,16 +99,6 @@ func (j *Journal) Stage(e Entry) *Staged {
 	return s
 }
 
-// Barrier returns what to Wait for until all that is staged by now is written.
-func (j *Journal) Barrier() *Staged {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.open == nil {
-		j.open = &batch{}
-	}
-	return &Staged{j: j, b: j.open}
-}
-
 // Wait returns when the record is written, and synced if the entry asks for it. Who
 // comes first writes for all that are staged, and syncs for all that are written. After
 // an error the record counts as not there.
@@ -137,7 +127,7 @@ func (s *Staged) Wait() error {
 // Release says that the Ref is known to whoever moves records. Until then the segment
 // is no victim. It is called once after each Wait.
 func (s *Staged) Release() {
-	if s.length == 0 || s.b.err != nil {
+	if s.b.err != nil {
 		return
 	}
 	s.j.mu.Lock()
@@ -153,9 +143,6 @@ func (s *Staged) Ref() Ref {
 // write writes a batch. io is held.
 func (j *Journal) write(b *batch) {
 	b.done = true
-	if b.size == 0 {
-		return
-	}
 	b.err = j.put(b)
 	j.mu.Lock()
 	if b.err == nil {

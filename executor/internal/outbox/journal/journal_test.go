@@ -96,7 +96,6 @@ func TestGroupCommit(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.NoError(t, j.Barrier().Wait())
 	require.NoError(t, j.Close())
 	j, found, losses := reopen(t, dir)
 	require.Empty(t, losses)
