@@ -21,19 +21,22 @@ func (b *Box) compactLater() {
 }
 
 func (b *Box) compact() {
-	var err error
-	for err == nil {
+	for {
+		b.mu.Lock()
+		// Under the lock: who makes a segment worth it a moment later starts anew.
 		victim, ok := b.journal.Victim()
+		b.compacting = ok
+		b.mu.Unlock()
 		if !ok {
-			break
+			return
 		}
-		err = b.empty(victim)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.compacting = false
-	if err != nil {
-		b.fail(err)
+		if err := b.empty(victim); err != nil {
+			b.mu.Lock()
+			b.compacting = false
+			b.fail(err)
+			b.mu.Unlock()
+			return
+		}
 	}
 }
 
