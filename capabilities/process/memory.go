@@ -44,7 +44,10 @@ func (t *table) note(ch *child) {
 	ch.mu.Lock()
 	if ch.state != protocol.ProcessRunning {
 		r.End = &ending{At: ch.endedAt, State: ch.state, Reason: ch.reason, Code: ch.code, Signal: ch.signal}
-		if ch.stdout.Closed() && ch.stderr.Closed() { // else more may come
+		switch {
+		case ch.former:
+			r.Cursors = ch.cursors
+		case ch.stdout.Closed() && ch.stderr.Closed(): // else more may come
 			r.Cursors = &protocol.ProcessCursors{Stdout: ch.stdout.End(), Stderr: ch.stderr.End()}
 		}
 	}
@@ -78,7 +81,11 @@ func (t *table) restore() {
 		if err := json.Unmarshal(raw, &r); err != nil || len(r.Spec) != len(specHash{}) {
 			t.session.Logger().Warn("the note of a process cannot be read; it is not started again", zap.Error(err))
 		}
-		all = append(all, formerChild(id, r))
+		ch := formerChild(id, r)
+		if r.End == nil {
+			t.note(ch) // that it ended now, not with the next restart
+		}
+		all = append(all, ch)
 	}
 	if len(all) == 0 {
 		return
