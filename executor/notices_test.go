@@ -65,10 +65,10 @@ func TestNoticeIsSentAgain(t *testing.T) {
 		sleep(15 * time.Second) // a heartbeat
 		w.faults.Add(rpctest.Rule{Method: protocol.ProcessStatus.Name, Do: rpctest.Drop})
 		w.faults.Add(rpctest.Rule{Method: protocol.ProcessStatus.Name, Nth: 2, Do: rpctest.Drop})
-		require.NoError(t, s.call("b", "tell"))
-		require.NoError(t, s.call("c", "tell"))
-		require.NoError(t, s.call("d", "tell"))
-		synctest.Wait()
+		for _, id := range []string{"b", "c", "d"} {
+			require.NoError(t, s.call(id, "tell"))
+			synctest.Wait()
+		}
 		require.Equal(t, "ad", s.told())
 		w.net.Cut()
 		sleep(time.Second)
