@@ -45,6 +45,13 @@ type SessionConfig struct {
 	// Working is told of each piece of work that begins, see [Session.Working]; the
 	// function it returns is called once, at its end. nil: nobody asks.
 	Working func() (done func())
+	// Memory keeps what is noted over a restart, see [Session.Note]. nil: nothing is.
+	Memory Memory
+	// Limits are those of the brain just now, see [Session.Limits]. nil: none are said.
+	Limits func() protocol.Limits
+	// Tell sends a notification at least once, see [Tell]; params is a pointer. nil: it
+	// is sent once, when there is a connection.
+	Tell func(spec protocol.Spec, params any)
 }
 
 // Session is one assignment, from before session.ready until session.ended. It

@@ -48,6 +48,12 @@ func (q *endedQueue) push(p protocol.SessionEndedParams) {
 	q.more = make(chan struct{})
 }
 
+func (q *endedQueue) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items) == 0
+}
+
 func (q *endedQueue) next(ctx context.Context) (*protocol.SessionEndedParams, error) {
 	for {
 		q.mu.Lock()
@@ -111,8 +117,11 @@ func (c *connection) announce(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	retry := newResultRetry()
+	retry, said := newResultRetry(), sync.OnceFunc(func() { close(c.announced) })
 	for {
+		if c.e.ended.empty() {
+			said()
+		}
 		p, err := c.e.ended.next(ctx)
 		if err != nil {
 			return nil
@@ -120,7 +129,7 @@ func (c *connection) announce(ctx context.Context) error {
 		if err := c.e.box.Settled(ctx, p.SessionID); err != nil {
 			return nil
 		}
-		if !c.owns() {
+		if !c.owns() || !c.sendNotices(ctx, p.SessionID) {
 			return nil
 		}
 		err = c.sayEnded(ctx, *p)
@@ -129,6 +138,7 @@ func (c *connection) announce(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.As(err, &refused) && refused.Data.Retryable:
+			said() // nothing else waits for it
 			select {
 			case <-time.After(retry.NextBackOff()):
 			case <-ctx.Done():
@@ -142,6 +152,7 @@ func (c *connection) announce(ctx context.Context) error {
 		}
 		retry.Reset()
 		c.e.ended.pop(p)
+		c.e.notices.forget(p.SessionID)
 		c.e.state.change(false)
 	}
 }

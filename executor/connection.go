@@ -21,18 +21,20 @@ type connection struct {
 	rpc *rpc.Conn
 	log *zap.Logger
 
-	bad      atomic.Int64 // malformed messages
-	id       string
-	interval time.Duration // between heartbeats
-	beats    int           // heartbeats that were answered
-	replay   int           // results that were owed when it was made
-	replayed chan struct{} // closed when each of those was sent and answered
-	delivery delivery
-	failed   chan error // what ends it, told by whoever finds it out
+	bad       atomic.Int64 // malformed messages
+	id        string
+	interval  time.Duration // between heartbeats
+	beats     int           // heartbeats that were answered
+	replay    int           // results that were owed when it was made
+	replayed  chan struct{} // closed when each of those was sent and answered
+	announced chan struct{} // closed when the ends of sessions that were owed were said
+	telling   chan struct{} // holds a token while notices are sent
+	delivery  delivery
+	failed    chan error // what ends it, told by whoever finds it out
 }
 
 func (e *Executor) newConnection(frames rpc.Frames) *connection {
-	c := &connection{e: e, log: e.log, replayed: make(chan struct{}), failed: make(chan error, 1)}
+	c := &connection{e: e, log: e.log, replayed: make(chan struct{}), announced: make(chan struct{}), telling: make(chan struct{}, 1), failed: make(chan error, 1)}
 	c.delivery = delivery{c: c, retry: newResultRetry(), resting: map[callID]*rest{}, failed: make(chan error, 1)}
 	c.rpc = rpc.NewConn(frames, e.mux, &rpc.Options{
 		Dialect:         rpc.DialectOf(e.opts.Dialects, frames.Subprotocol()),
@@ -114,6 +116,8 @@ func (c *connection) register(ctx context.Context) error {
 	if r.MaxControlFrameBytes > 0 {
 		e.maxFrame = r.MaxControlFrameBytes
 	}
+	e.brainLimits = withDefaults(r.Limits)
+	e.notices.begin(c)
 	e.setConn(c)
 	close(e.gate)
 	e.mu.Unlock()
@@ -159,7 +163,7 @@ func (c *connection) serve(ctx context.Context) (healthy bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.rpc.Context(), func() { cancel(c.rpc.Err()) })
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context) error{c.heartbeat, c.deliver, c.announce, c.renew} {
+	for _, loop := range []func(context.Context) error{c.heartbeat, c.deliver, c.announce, c.tell, c.renew} {
 		loops.Go(func() {
 			if err := loop(ctx); err != nil {
 				cancel(err)

@@ -29,6 +29,11 @@
 //	            restore
 //	call        tool.call       its handler returns        its context: cancel, deadline, session
 //
+// Beside results there is what has to arrive all the same, such as the end of a process:
+// what a capability tells goes into the notices, and over each connection again until
+// the brain is known to have read it. What a capability notes of a session goes into the
+// journal, beside the calls, and is there again after a restart.
+//
 // A drain waits for calls and for whatever else a capability has said is at work for a
 // session (capabilities.Session.Working), as processes are.
 //
@@ -37,8 +42,8 @@
 // heartbeat.go, deliver.go, announce.go, renew.go (their loops), token.go (the
 // credential there is), exchange.go (where it can come from), lease.go, wake.go (that
 // the machine was suspended), load.go, session.go with sessions.go (the table of them),
-// fences.go and status.go, state.go and restore.go (what is kept over a restart, and
-// what comes back), journal.go (what is made of the outbox's files, and of a full disk),
+// fences.go and status.go, notices.go (what has to be told), memory.go (what was noted),
+// state.go and restore.go (what is kept over a restart, and what comes back), journal.go (what is made of the outbox's files, and of a full disk),
 // lock.go, call.go, result.go, toolarge.go, dispatch.go (who answers which method),
 // peer.go (the brain as capabilities see it), shutdown.go, errors.go.
 package executor

@@ -48,6 +48,7 @@ type Executor struct {
 
 	lost    atomic.Int64        // results the brain refused for good
 	dropped atomic.Int64        // notifications that were not sent
+	notices notices             // those that have to arrive
 	kept    []statefile.Session // from before a restart, until Run
 
 	damaged bool        // the journal: none of kept comes back
@@ -62,6 +63,7 @@ type Executor struct {
 	sessions     map[string]*session
 	fences       fences
 	ended        endedQueue
+	brainLimits  protocol.Limits
 	draining     bool
 	drainReason  string
 	drainUntil   time.Time
@@ -91,9 +93,11 @@ func New(opts Options) (*Executor, error) {
 		sessions:    map[string]*session{},
 		phase:       StateStopped,
 		maxFrame:    protocol.DefaultMaxControlFrame,
+		brainLimits: protocol.DefaultLimits(),
 		load:        load.New(),
 		creds:       credentials{source: opts.credentials()},
 	}
+	e.notices.init()
 	if err := e.openState(); err != nil {
 		if e.held != nil {
 			_ = e.held.Close()

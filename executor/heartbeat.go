@@ -80,7 +80,7 @@ func (c *connection) beat(ctx context.Context, timeout time.Duration, away <-cha
 	c.e.mu.Lock()
 	active := c.e.activeSessions()
 	c.e.mu.Unlock()
-	sent := c.e.lease.now()
+	sent, told := c.e.lease.now(), c.e.notices.mark()
 	r, err := rpc.Call(ctx, c.rpc, protocol.ExecutorHeartbeat, protocol.HeartbeatParams{ConnectionID: c.id, ActiveSessions: active, Load: c.e.loadNow()})
 	var refused *protocol.Error
 	switch {
@@ -91,6 +91,7 @@ func (c *connection) beat(ctx context.Context, timeout time.Duration, away <-cha
 		return causeOfEnd(ctx, err)
 	}
 	c.beats++
+	c.e.notices.read(c, told)
 	c.e.lease.renew(sent, leaseTTL(r.LeaseTTLMS))
 	if r.Drain {
 		c.e.beginDrain("the brain asked for it", 0)

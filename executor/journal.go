@@ -38,6 +38,7 @@ func (e *Executor) openState() error {
 	}
 	e.judgeLosses(kept.Journal)
 	e.forgetUnknown()
+	e.forgetOthers()
 	if owed := e.box.Owed(); owed > 0 {
 		e.log.Info("results are owed from before the restart", zap.Int("results", owed))
 	}

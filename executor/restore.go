@@ -34,6 +34,7 @@ func (e *Executor) restore() (wait func(ctx context.Context)) {
 		s, endReason := e.revive(kept)
 		if s == nil {
 			e.fence(kept.Assign)
+			e.box.ForgetNotes(scopeOf(kept.Assign))
 			if endReason != "" {
 				e.ended.push(protocol.SessionEndedParams{SessionID: kept.Assign.SessionID, Reason: endReason})
 			}

@@ -139,6 +139,7 @@ func (e *Executor) newSession(p protocol.SessionAssignParams) (*session, error) 
 	s.ctx, s.cancel = context.WithCancelCause(e.life)
 	s.caps = capabilities.NewSession(s.ctx, capabilities.SessionConfig{
 		Assign: p, Workspace: workspace, Peer: peer{e}, Logger: e.opts.Logger, Working: s.working,
+		Memory: e.memoryOf(p), Limits: e.limits, Tell: e.tellOf(p.SessionID),
 	})
 	return s, nil
 }
@@ -345,6 +346,10 @@ func (s *session) end(cause *protocol.Error, reason string) {
 	}
 	s.report.stop()
 	e := s.e
+	e.box.ForgetNotes(scopeOf(s.assign))
+	if reason == "" { // to the brain it has ended before
+		e.notices.forget(s.assign.SessionID)
+	}
 	e.mu.Lock()
 	if e.sessions[s.assign.SessionID] == s {
 		delete(e.sessions, s.assign.SessionID)

@@ -60,6 +60,10 @@ type Options struct {
 	Workspace *capabilities.Workspace      // nil: an empty temporary directory
 	Env       map[string]string
 	Upload    capabilities.Uploader // nil: the brain takes no artifacts
+	// Memory is what the session finds and notes; nil: nothing is kept. Given to a
+	// further session it stands for a restart of the executor.
+	Memory capabilities.Memory
+	Limits func() protocol.Limits // of the brain; nil: none are said
 }
 
 // Session is an active session of a Host.
@@ -100,7 +104,8 @@ func (h *Host) NewSession(t testing.TB, o Options) *Session {
 func (h *Host) start(o Options) (*Session, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Session{Host: h, upload: o.Upload, cancel: cancel, Session: capabilities.NewSession(ctx, capabilities.SessionConfig{
-		Assign: o.Assign, Workspace: o.Workspace, Env: o.Env, Peer: h.Peer})}
+		Assign: o.Assign, Workspace: o.Workspace, Env: o.Env, Peer: h.Peer,
+		Memory: o.Memory, Limits: o.Limits})}
 	if err := h.Registry.StartSession(ctx, s.Session); err != nil {
 		cancel()
 		return nil, err

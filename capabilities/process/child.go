@@ -41,8 +41,14 @@ type child struct {
 	p         *spawn.Process
 	input     *input    // nil: standard input is closed
 	terminal  *terminal // nil: pipes
+	pid       int
 	startedAt time.Time
+	noted     bool   // there is a note of it
 	working   func() // said to the session: it has ended
+
+	// Of a process of before a restart of the executor, which has none of the above but pid and startedAt.
+	former  bool
+	cursors *protocol.ProcessCursors // the ends of its streams, where they are known
 
 	ended chan struct{} // the state is final
 	gone  chan struct{} // the first Terminate has returned
@@ -121,10 +127,11 @@ func (ch *child) watch(t *table, timeout time.Duration) {
 	}
 	ch.settle()
 	ch.finish()
+	t.note(ch)
 	t.ended(ch)
 	ch.working()
 	close(ch.ended)
-	t.teller.tell(ch)
+	t.tell(ch)
 }
 
 // settle waits until what was printed before the exit is in the rings, but not for slow readers.
@@ -274,8 +281,11 @@ func sink(r *stream.Ring) spawn.Sink {
 	}
 }
 
-// ring is the log of a stream.
-func (ch *child) ring(name string) *stream.Ring {
+// ring is the log of a stream; cursor is what is asked for.
+func (ch *child) ring(name string, cursor int64) *stream.Ring {
+	if ch.former {
+		return ch.formerRing(name, cursor)
+	}
 	if name == protocol.StreamStderr {
 		return ch.stderr
 	}
@@ -286,7 +296,7 @@ func (ch *child) snapshot() protocol.ProcessState {
 	s := protocol.ProcessState{
 		ProcessID: ch.id,
 		Accepted:  true,
-		PID:       ch.p.PID(),
+		PID:       ch.pid,
 		StartedAt: protocol.At(ch.startedAt),
 		Stderr:    protocol.StderrSeparate,
 	}
@@ -296,7 +306,11 @@ func (ch *child) snapshot() protocol.ProcessState {
 	ch.mu.Lock()
 	s.State, s.Reason, s.ExitCode, s.ExitSignal, s.EndedAt = ch.state, ch.reason, ch.code, ch.signal, protocol.At(ch.endedAt)
 	ch.mu.Unlock()
-	s.Cursors = protocol.ProcessCursors{Stdout: ch.stdout.End(), Stderr: ch.stderr.End()} // after the state: all of it is there
+	if ch.cursors != nil {
+		s.Cursors = *ch.cursors
+	} else {
+		s.Cursors = protocol.ProcessCursors{Stdout: ch.stdout.End(), Stderr: ch.stderr.End()} // after the state: all of it is there
+	}
 	return s
 }
 

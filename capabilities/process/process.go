@@ -8,8 +8,8 @@
 // so that a reader may come back to its cursor.
 //
 // The parts: start.go starts, child.go is one process from its start to its end, table.go the
-// processes of one session, input.go the way to a program's standard input, tell.go the way of
-// process.status to the brain, push.go that of output;
+// processes of one session, memory.go what is known of them after a restart of the executor, input.go
+// the way to a program's standard input, tell.go that of process.status to the brain, push.go that of output;
 // read.go, write.go and signal.go are the other methods.
 package process
 
@@ -24,7 +24,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options configures the capability. Zero fields are the defaults.
+// Options configures the capability. Zero fields are the defaults. Where the brain has set a limit too,
+// the lower one holds.
 type Options struct {
 	BufferBytes  int // kept of each stream of a process; 1 MiB
 	MaxProcesses int // running at once in one session; 32
@@ -128,7 +129,9 @@ type tableKey struct{}
 
 func (c *Processes) startSession(_ context.Context, s *capabilities.Session) error {
 	c.login() // a slow profile delays the first session, not its first process
-	s.SetValue(tableKey{}, newTable(s, c.options))
+	t := newTable(s, c.options)
+	t.restore()
+	s.SetValue(tableKey{}, t)
 	return nil
 }
 
@@ -174,6 +177,14 @@ func (c *Processes) login() map[string]string {
 		return c.options.LoginEnv
 	}
 	return spawn.Login()
+}
+
+// lower is the lower of a limit of our own and one of the brain, which is zero when there is none.
+func lower(own, brains int) int {
+	if brains > 0 {
+		return min(own, brains)
+	}
+	return own
 }
 
 // givenUp says why a request is not waited for any more: its session ends, or its connection.

@@ -42,7 +42,7 @@ func (c *Processes) subscribe(ctx context.Context, s *capabilities.Session, p pr
 	if p.Stream == "" {
 		p.Stream = protocol.StreamStdout
 	}
-	ring := ch.ring(p.Stream)
+	ring := ch.ring(p.Stream, p.Cursor)
 	if end := ring.End(); p.Cursor > end {
 		return none, protocol.Errorf(protocol.CodeInvalidParams, "cursor: %d is beyond the end of %s, which is %d", p.Cursor, p.Stream, end)
 	}
@@ -85,7 +85,7 @@ func (c *Processes) ack(ctx context.Context, s *capabilities.Session, p protocol
 	if p.Stream == "" {
 		p.Stream = protocol.StreamStdout
 	}
-	ring := ch.ring(p.Stream)
+	ring := ch.ring(p.Stream, p.Cursor)
 	if end := ring.End(); p.Cursor > end {
 		return protocol.Errorf(protocol.CodeInvalidParams, "cursor: %d is beyond the end of %s, which is %d", p.Cursor, p.Stream, end)
 	}

@@ -20,10 +20,10 @@ func (c *Processes) read(ctx context.Context, s *capabilities.Session, p protoco
 		p.Stream = protocol.StreamStdout
 	}
 	limit := p.MaxBytes
-	if limit <= 0 || limit > c.options.MaxReadBytes {
-		limit = c.options.MaxReadBytes
+	if most := lower(c.options.MaxReadBytes, s.Limits().MaxProcessReadBytes); limit <= 0 || limit > most {
+		limit = most
 	}
-	ring := ch.ring(p.Stream)
+	ring := ch.ring(p.Stream, p.Cursor)
 	ring.Pass(p.Cursor)
 	state, chunk, err := look(ch, ring, p.Cursor, limit)
 	if err == nil && p.WaitMS > 0 && len(chunk.Data) == 0 && !chunk.EOF {
@@ -57,7 +57,7 @@ func look(ch *child, ring *stream.Ring, cursor int64, limit int) (protocol.Proce
 // wait waits for bytes at the cursor, the end of the stream, the end of the process if that is still to
 // come, or the time that the caller allows.
 func (c *Processes) wait(ctx context.Context, s *capabilities.Session, ch *child, ring *stream.Ring, p protocol.ProcessReadParams) error {
-	if n := c.waiting.Add(1); n > int64(c.options.MaxReads) {
+	if n := c.waiting.Add(1); n > int64(lower(c.options.MaxReads, s.Limits().MaxConcurrentProcessReads)) {
 		c.waiting.Add(-1)
 		return protocol.Errorf(protocol.CodeExecutorBusy, "%d reads wait already, which is the limit", n-1)
 	}

@@ -52,6 +52,9 @@ const maxGrace = 365 * 24 * time.Hour
 
 // leftSomething says whether descendants of an ended process may be alive.
 func (ch *child) leftSomething() bool {
+	if ch.former { // the start of this executor has ended it
+		return false
+	}
 	select {
 	case <-ch.p.Done():
 		return len(ch.p.Wait().Background) > 0
@@ -66,6 +69,8 @@ func (c *Processes) resize(ctx context.Context, s *capabilities.Session, p proto
 	switch {
 	case err != nil:
 		return protocol.AcceptedResult{}, err
+	case ch.former:
+		return protocol.AcceptedResult{}, errEnded
 	case ch.terminal == nil:
 		return protocol.AcceptedResult{}, protocol.Errorf(protocol.CodeConflict, "the process has no PTY: it was started with io_mode pipes")
 	case ch.hasEnded():

@@ -150,13 +150,15 @@ func (c *Processes) launch(t *table, ch *child, p protocol.ProcessStartParams) (
 			command.Stderr = sink(ch.stderr)
 		}
 	}
+	ch.startedAt, ch.noted = time.Now(), true
+	t.note(ch) // before it can have done anything
 	ch.p, err = t.group.Start(command)
 	if err != nil {
 		ch.terminal.close()
 		err = startError(err)
 		return err
 	}
-	ch.startedAt = time.Now()
+	ch.startedAt, ch.pid = time.Now(), ch.p.PID()
 	switch {
 	case p.Stdin != protocol.StdinOpen:
 	case pty:

@@ -24,7 +24,6 @@ type table struct {
 	session *capabilities.Session
 	options Options
 	group   *spawn.Group
-	teller  teller
 	work    sync.WaitGroup // goroutines of the processes; added to by run alone
 
 	mu        sync.Mutex
@@ -35,12 +34,11 @@ type table struct {
 	running   int      // those that have not, and those that are being started
 	forgotten map[string]bool
 	oldest    []string // the forgotten in order
+	unknown   []string // those that are not even that any more, and whose note is to be forgotten
 }
 
 func newTable(s *capabilities.Session, o Options) *table {
-	t := &table{session: s, options: o, group: o.Children.NewGroup(), all: map[string]*child{}, forgotten: map[string]bool{}}
-	t.teller.table = t
-	return t
+	return &table{session: s, options: o, group: o.Children.NewGroup(), all: map[string]*child{}, forgotten: map[string]bool{}}
 }
 
 // run starts a goroutine that close waits for; false when the table is closed.
@@ -73,7 +71,7 @@ func (t *table) reserve(p protocol.ProcessStartParams) (ch *child, fresh bool, e
 		return nil, false, errSessionEnds
 	case t.forgotten[id]:
 		return nil, false, protocol.Errorf(protocol.CodeNotFound, "process_id: %s has ended and is not kept any more; choose another id to run it again", quote(id))
-	case t.running >= t.options.MaxProcesses:
+	case t.running >= lower(t.options.MaxProcesses, t.session.Limits().MaxProcessesPerSession):
 		return nil, false, protocol.Errorf(protocol.CodeResourceUnavailable, "%d processes run in this session, which is the limit; end one first", t.running)
 	}
 	ch = newChild(p, spec, t.options.BufferBytes)
@@ -85,6 +83,9 @@ func (t *table) reserve(p protocol.ProcessStartParams) (ch *child, fresh bool, e
 
 // failed gives the place back: nothing was started, and the same id may be tried again.
 func (t *table) failed(ch *child, err error) {
+	if ch.noted {
+		t.forgetNote(ch.id)
+	}
 	t.mu.Lock()
 	t.running--
 	t.remove(ch)
@@ -96,10 +97,11 @@ func (t *table) failed(ch *child, err error) {
 // ended counts a process that has ended.
 func (t *table) ended(ch *child) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.running--
 	t.finished = append(t.finished, ch)
 	t.prune(time.Now())
+	t.mu.Unlock()
+	t.forgetNotes()
 }
 
 // prune forgets what has ended long ago, or too many processes before the newest. t.mu is held.
@@ -115,6 +117,7 @@ func (t *table) prune(now time.Time) {
 		t.forgotten[ch.id] = true
 		if t.oldest = append(t.oldest, ch.id); len(t.oldest) > maxForgotten {
 			delete(t.forgotten, t.oldest[0])
+			t.unknown = append(t.unknown, t.oldest[0])
 			t.oldest = slices.Delete(t.oldest, 0, 1)
 		}
 	}
@@ -177,7 +180,6 @@ func (t *table) close(grace time.Duration) []spawn.Survivor {
 		ch.release()
 	}
 	t.work.Wait()
-	t.teller.finish()
 	return survivors
 }
 

@@ -12,11 +12,14 @@ import (
 func (c *Processes) write(ctx context.Context, s *capabilities.Session, p protocol.ProcessWriteParams) (protocol.ProcessWriteResult, error) {
 	var none protocol.ProcessWriteResult
 	_, ch, err := find(ctx, s, p.ProcessID)
+	most := lower(c.options.MaxWrite, s.Limits().MaxProcessWriteBytes)
 	switch {
 	case err != nil:
 		return none, err
-	case len(p.Data) > c.options.MaxWrite:
-		return none, protocol.Errorf(protocol.CodePayloadTooLarge, "data: %d bytes are more than the most, %d; write them in pieces", len(p.Data), c.options.MaxWrite)
+	case len(p.Data) > most:
+		return none, protocol.Errorf(protocol.CodePayloadTooLarge, "data: %d bytes are more than the most, %d; write them in pieces", len(p.Data), most)
+	case ch.former:
+		return none, errEnded
 	case ch.input == nil:
 		return none, protocol.Errorf(protocol.CodeConflict, "the process was started with stdin closed")
 	}

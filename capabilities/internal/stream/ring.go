@@ -25,11 +25,29 @@ type Ring struct {
 	block   bool
 	passed  int64 // every byte before it has been taken; for block
 	closed  bool
+	lost    bool          // how much is missing before its end is not known
 	changed chan struct{} // closed by the next change; nil when nobody waits
 }
 
 // NewRing makes a ring that keeps the newest limit bytes, at least one. Memory is taken as it is needed.
 func NewRing(limit int) *Ring { return &Ring{limit: max(limit, 1)} }
+
+// NewEnded makes a ring that has come to its end at a cursor, and of which nothing is kept.
+func NewEnded(end int64) *Ring { return &Ring{limit: 1, end: end, first: end, closed: true} }
+
+// NewLost is NewEnded where bytes may be missing that nobody knows of: what is read from it has a gap.
+func NewLost(end int64) *Ring {
+	r := NewEnded(end)
+	r.lost = true
+	return r
+}
+
+// Closed says whether the log has come to its end.
+func (r *Ring) Closed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
 
 // Block makes Write wait while a byte would be dropped that no reader has passed, with Pass. It is
 // called before the first Write.
@@ -169,7 +187,7 @@ func (r *Ring) ReadAt(cursor int64, limit int) (Chunk, error) {
 	if cursor < 0 || cursor > r.end {
 		return Chunk{}, &RangeError{cursor, r.end}
 	}
-	c := Chunk{From: max(cursor, r.first), Earliest: r.first, Gap: cursor < r.first}
+	c := Chunk{From: max(cursor, r.first), Earliest: r.first, Gap: cursor < r.first || r.lost}
 	c.Next = min(r.end, c.From+int64(max(limit, 0)))
 	if n := c.Next - c.From; n > 0 {
 		c.Data = make([]byte, 0, n)

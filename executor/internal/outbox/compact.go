@@ -58,6 +58,13 @@ func (b *Box) empty(victim journal.Segment) error {
 			list = append(list, &moving{e: e, ref: e.ref, marked: e.phase == phaseDone && !e.owed, gone: e.phase == phaseGone})
 		}
 	}
+	for _, of := range b.notes {
+		for _, e := range of {
+			if e.ref.In(victim) {
+				list = append(list, &moving{e: e, ref: e.ref})
+			}
+		}
+	}
 	b.mu.Unlock()
 	for len(list) > 0 {
 		n, bytes := 0, 0
@@ -107,7 +114,7 @@ func (b *Box) move(list []*moving) error {
 // moved makes the copy the record of its call, unless that has another one by now.
 func (b *Box) moved(m *moving) {
 	e, copied := m.e, m.staged.Ref()
-	if e.ref != m.ref || b.calls[e.key] != e {
+	if e.ref != m.ref || !b.holds(e) {
 		b.journal.Drop(copied)
 		return
 	}

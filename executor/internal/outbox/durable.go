@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -66,7 +67,7 @@ func (b *Box) saved(e *entry, ref journal.Ref) {
 	delete(b.unsaved, e)
 	b.unneeded(e)
 	e.ref, e.dead = ref, false
-	if b.calls[e.key] != e { // forgotten meanwhile
+	if !b.holds(e) { // forgotten meanwhile
 		b.unneeded(e)
 	}
 }
@@ -141,6 +142,8 @@ func (b *Box) read(ref journal.Ref) (protocol.ToolResultParams, error) {
 func (b *Box) recordOf(e *entry) journal.Entry {
 	record := journal.Entry{Kind: kindAccept, Head: headOf(e), Sync: true}
 	switch e.phase {
+	case phaseNote:
+		return noteOf(e)
 	case phaseGone:
 		record.Kind = kindGone
 	case phaseDone:
@@ -179,12 +182,13 @@ func (b *Box) recover() {
 			phase  phase
 			owed   bool
 			result *protocol.ToolResultParams
+			value  []byte
 			record journal.Entry
 			staged *journal.Staged
 		}
 		var list []*pending
 		for e := range b.unsaved {
-			list = append(list, &pending{e: e, phase: e.phase, owed: e.owed, result: e.result, record: b.recordOf(e)})
+			list = append(list, &pending{e: e, phase: e.phase, owed: e.owed, result: e.result, value: e.value, record: b.recordOf(e)})
 		}
 		slices.SortFunc(list, func(x, y *pending) int { return len(x.record.Body) - len(y.record.Body) }) // the small ones fit first
 		b.mu.Unlock()
@@ -215,7 +219,7 @@ func (b *Box) recover() {
 			}
 			b.saved(p.e, p.staged.Ref())
 			p.staged.Release()
-			if p.e.phase != p.phase || p.e.owed != p.owed || p.e.result != p.result {
+			if p.e.phase != p.phase || p.e.owed != p.owed || p.e.result != p.result || !bytes.Equal(p.e.value, p.value) {
 				b.unsaved[p.e] = struct{}{} // it has changed meanwhile
 			}
 			b.trim(p.e)

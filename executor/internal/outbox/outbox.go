@@ -17,6 +17,7 @@
 //
 //	outbox.go   Box: a call from its acceptance to its acknowledgement
 //	kept.go     results that answer repeats, and what is forgotten when
+//	notes.go    Note: what else is kept of a session
 //	wait.go     waiting until nothing is owed
 //	record.go   what is written of a call
 //	durable.go  writing it; the disk being full; reading results again
@@ -60,9 +61,10 @@ type Box struct {
 	calls      map[key]*entry
 	owed       []*entry // oldest first
 	kept       map[string]*keeping
-	owedBytes  int // of the results owed
-	inMemory   int // of the results in memory
-	keptBytes  int // of the acknowledged results kept
+	notes      map[string]notes // by their scope
+	owedBytes  int              // of the results owed
+	inMemory   int              // of the results in memory
+	keptBytes  int              // of the acknowledged results kept
 	orders     int64
 	unsaved    map[*entry]struct{}
 	wounded    bool
@@ -75,7 +77,7 @@ type Box struct {
 
 type key struct{ session, call string }
 
-// entry is one call.
+// entry is one call, or one note.
 type entry struct {
 	key
 	digest   digest
@@ -91,6 +93,9 @@ type entry struct {
 	kept     bool                       // in keeping.done
 	order    int64                      // among those kept
 	staged   *journal.Staged            // the record that is being written; nil = none
+
+	value     []byte // of a note
+	forgotten bool   // a note, which is only there to say so
 }
 
 type phase int
@@ -99,6 +104,7 @@ const (
 	phaseRunning phase = iota
 	phaseDone          // it has a result
 	phaseGone          // it had one, which is no longer kept
+	phaseNote          // it is no call, but a note
 )
 
 // Close ends the box: what waits returns, and the files are closed.

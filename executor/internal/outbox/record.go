@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 
+	"github.com/agent-executor/executor/executor/internal/outbox/journal"
 	"github.com/agent-executor/executor/protocol"
 )
 
@@ -15,6 +16,7 @@ const (
 	kindAccept byte = 1 // a call will be run
 	kindResult byte = 2 // it has a result
 	kindGone   byte = 3 // it had one, which is no longer kept
+	kindNote   byte = 4 // no call, but a note
 )
 
 const headReadOnly = 1
@@ -23,12 +25,16 @@ const headReadOnly = 1
 // another deadline.
 type digest [sha256.Size]byte
 
-// headOf is u8 flags, the digest, and the two ids, each behind its length.
+// headOf is u8 flags, the digest, and the two ids, each behind its length; of a note
+// also the value.
 func headOf(e *entry) []byte {
 	h := make([]byte, 0, 1+len(e.digest)+2*binary.MaxVarintLen16+len(e.session)+len(e.call))
 	flags := byte(0)
 	if e.readOnly {
 		flags |= headReadOnly
+	}
+	if e.forgotten {
+		flags |= headForgotten
 	}
 	h = append(h, flags)
 	h = append(h, e.digest[:]...)
@@ -36,8 +42,11 @@ func headOf(e *entry) []byte {
 		h = binary.AppendUvarint(h, uint64(len(id)))
 		h = append(h, id...)
 	}
-	return h
+	return append(h, e.value...)
 }
+
+// noteOf is what is to be written of a note.
+func noteOf(e *entry) journal.Entry { return journal.Entry{Kind: kindNote, Head: headOf(e)} }
 
 // readHead makes an entry of a head; nil when it is none.
 func readHead(h []byte) *entry {
@@ -45,7 +54,7 @@ func readHead(h []byte) *entry {
 	if len(h) < 1+len(e.digest) {
 		return nil
 	}
-	e.readOnly = h[0]&headReadOnly != 0
+	e.readOnly, e.forgotten = h[0]&headReadOnly != 0, h[0]&headForgotten != 0
 	h = h[1:]
 	copy(e.digest[:], h)
 	h = h[len(e.digest):]
@@ -57,6 +66,7 @@ func readHead(h []byte) *entry {
 		*id = string(h[used : used+int(n)])
 		h = h[used+int(n):]
 	}
+	e.value = bytes.Clone(h)
 	return e
 }
 

@@ -20,7 +20,7 @@ type Loss = journal.Loss
 // calls it has not finished, results that say so; results that answer repeats. No
 // damage is an error: Losses tells it.
 func Open(dir string) (*Box, error) {
-	b := &Box{calls: map[key]*entry{}, kept: map[string]*keeping{}, unsaved: map[*entry]struct{}{}}
+	b := &Box{calls: map[key]*entry{}, kept: map[string]*keeping{}, notes: map[string]notes{}, unsaved: map[*entry]struct{}{}}
 	if dir == "" {
 		return b, nil
 	}
@@ -28,12 +28,19 @@ func Open(dir string) (*Box, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	left := leftovers{}
+	left, noted := leftovers{}, leftovers{}
 	var err error
-	if b.journal, b.losses, err = journal.Open(dir, left.visit); err != nil {
+	if b.journal, b.losses, err = journal.Open(dir, func(r journal.Record) {
+		if r.Kind == kindNote {
+			noted.visit(r)
+		} else {
+			left.visit(r)
+		}
+	}); err != nil {
 		return nil, err
 	}
 	b.take(left)
+	b.takeNotes(noted)
 	b.wounded = slices.ContainsFunc(b.losses, func(l Loss) bool { return !l.Torn })
 	b.compactLater()
 	debug.FreeOSMemory() // whole segments were read, which will not be again
@@ -73,10 +80,12 @@ type leftover struct {
 
 func (l leftovers) visit(r journal.Record) {
 	e := readHead(r.Head)
-	if e == nil || r.Kind < kindAccept || r.Kind > kindGone {
+	if e == nil || r.Kind < kindAccept || r.Kind > kindNote {
 		return // whole, and not of this version: left alone
 	}
-	e.ref, e.size = r.Ref, int(r.BodyLen)
+	if e.ref, e.size = r.Ref, int(r.BodyLen); r.Kind == kindNote {
+		e.phase = phaseNote
+	}
 	l[e.key] = append(l[e.key], &leftover{e, r})
 }
 
