@@ -173,7 +173,7 @@ func (c *Processes) login() map[string]string {
 	if c.options.LoginEnv != nil {
 		return c.options.LoginEnv
 	}
-	return spawn.Login()
+	return c.options.Children.Login()
 }
 
 // givenUp says why a request is not waited for any more: its session ends, or its connection.

@@ -25,6 +25,8 @@
 //     and the session, and ends them.
 //   - Keeper (keeper.go) is what the groups of one program have in common: its children end with it,
 //     and what an earlier one left is ended when it is opened.
+//   - Launch (launch.go, limit.go, runas.go) is how all children of a keeper are started: as whom, within
+//     which limits, through what.
 //   - Environment, Policy and Login (env.go, secrets.go, login.go) decide what a child sees.
 //
 // # How descendants are found

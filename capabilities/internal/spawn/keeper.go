@@ -22,15 +22,18 @@ import (
 type Keeper struct {
 	options Options
 
-	mu      sync.Mutex
-	opened  bool
-	forker  *forker
-	labels  *labels
-	id      string // the common part of all markers; empty for none
-	cgroup  *cgroup
-	means   Means
-	restore func() // gives up the orphans
-	since   uint64 // when it was opened, in the table's unit
+	mu        sync.Mutex
+	opened    bool
+	forker    *forker
+	labels    *labels
+	id        string // the common part of all markers; empty for none
+	cgroup    *cgroup
+	means     Means
+	restore   func()            // gives up the orphans
+	since     uint64            // when it was opened, in the table's unit
+	login     map[string]string // of the children's user
+	loginOnce sync.Once
+	launch    *launch // how all children are started; set before the first is
 }
 
 // Means says by what children are kept hold of. What is missing does not exist on this system, or is not
@@ -47,6 +50,8 @@ type Means struct {
 	// then NoCgroup says why.
 	Cgroup   string
 	NoCgroup string
+	// Launch says in words what Configure has set.
+	Launch []string
 }
 
 // Report says what an earlier executor on the same state directory left running.
@@ -161,7 +166,9 @@ func (k *Keeper) Means() Means {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.means
+	means := k.means
+	means.Launch = k.launch.words()
+	return means
 }
 
 // NewGroup makes an empty group of children that this keeper keeps.
@@ -172,6 +179,7 @@ func (k *Keeper) NewGroup() *Group {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	g.launch = k.launch  // opened or not
 	if k.labels == nil { // not opened, or closed
 		return g
 	}

@@ -68,8 +68,30 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 		assert.Equal(t, "SIGTERM", p.Wait().Signal)
 		return
 	}
+	text, err := asNobodyWith(t, "TestSurvivorOfAnotherUser")
+	for _, r := range processTable() {
+		if commandOf(r.pid) == "sleep 71999" {
+			assert.NoError(t, syscall.Kill(r.pid, syscall.SIGKILL), strconv.Itoa(r.pid))
+		}
+	}
+	assert.NoError(t, err, text)
+	assert.Contains(t, text, "--- PASS")
+}
+
+// asNobody runs a test of this package once more, as a user without rights.
+func asNobody(t *testing.T, name string) {
+	t.Helper()
+	text, err := asNobodyWith(t, name)
+	assert.NoError(t, err, text)
+	assert.Contains(t, text, "--- PASS")
+}
+
+// asNobodyWith is asNobody, without a judgement. TEST_AS_NOBODY is the directory with the test program,
+// in which there is also a program named become, with root's rights, that is setpriv.
+func asNobodyWith(t *testing.T, name string) (string, error) {
+	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root can make a process that others cannot signal")
+		t.Skip("only root can become somebody else")
 	}
 	become, err := exec.LookPath("setpriv")
 	if err != nil {
@@ -85,18 +107,12 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, to), program, 0o755))
 	}
 	require.NoError(t, os.Chmod(filepath.Join(dir, "become"), os.ModeSetuid|0o755))
-	cmd := exec.Command(filepath.Join(dir, "test"), "-test.run=^TestSurvivorOfAnotherUser$", "-test.v")
+	cmd := exec.Command(filepath.Join(dir, "test"), "-test.run=^"+name+"$", "-test.v")
 	cmd.Dir = dir
 	cmd.Env = []string{"TEST_AS_NOBODY=" + dir, "PATH=/usr/bin:/bin", "TMPDIR=/tmp"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	text, err := cmd.CombinedOutput()
-	for _, r := range processTable() {
-		if commandOf(r.pid) == "sleep 71999" {
-			assert.NoError(t, syscall.Kill(r.pid, syscall.SIGKILL), strconv.Itoa(r.pid))
-		}
-	}
-	assert.NoError(t, err, string(text))
-	assert.Contains(t, string(text), "--- PASS")
+	return string(text), err
 }
 
 // A child that is given a terminal has it as its controlling one.
