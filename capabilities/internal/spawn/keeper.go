@@ -31,10 +31,14 @@ type Keeper struct {
 	means     Means
 	restore   func()            // gives up the orphans
 	since     uint64            // when it was opened, in the table's unit
+	own       *Group            // of the commands of the executor itself; nil before the first
 	login     map[string]string // of the children's user
 	loginOnce sync.Once
 	launch    *launch // how all children are started; set before the first is
 }
+
+// strayGrace is for what is left at the end of the executor.
+const strayGrace = time.Second
 
 // Means says by what children are kept hold of. What is missing does not exist on this system, or is not
 // permitted; descendants are then found by what is left.
@@ -173,12 +177,17 @@ func (k *Keeper) Means() Means {
 
 // NewGroup makes an empty group of children that this keeper keeps.
 func (k *Keeper) NewGroup() *Group {
-	g := NewGroup()
 	if k == nil {
-		return g
+		return NewGroup()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.newGroup()
+}
+
+// newGroup is NewGroup with the lock held.
+func (k *Keeper) newGroup() *Group {
+	g := NewGroup()
 	g.launch = k.launch  // opened or not
 	if k.labels == nil { // not opened, or closed
 		return g
@@ -197,7 +206,11 @@ func (k *Keeper) Close() []Survivor {
 	if k.labels == nil {
 		return nil
 	}
-	survivors := endStrays(k)
+	var survivors []Survivor
+	if k.own != nil {
+		survivors = k.own.Close(strayGrace)
+	}
+	survivors = append(survivors, endStrays(k)...)
 	k.labels = nil
 	if k.forker != nil {
 		k.forker.stop()
