@@ -176,7 +176,7 @@ func (c *Processes) login() map[string]string {
 	if c.options.LoginEnv != nil {
 		return c.options.LoginEnv
 	}
-	return spawn.Login()
+	return c.options.Children.Login()
 }
 
 // lower is the lower of a limit of our own and one of the brain, which is zero when there is none.

@@ -195,7 +195,7 @@ func (c *Processes) environment(s *capabilities.Session, p protocol.ProcessStart
 	if p.IOMode == protocol.IOModePTY {
 		policy.Terminal = "xterm-256color"
 	}
-	return spawn.Environment(c.login(), policy, env)
+	return c.options.Children.Environment(c.login(), policy, env)
 }
 
 // startError says in the protocol's words why a program did not start.

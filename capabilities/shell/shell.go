@@ -105,7 +105,7 @@ func (s *Shell) login() map[string]string {
 	if s.options.LoginEnv != nil {
 		return s.options.LoginEnv
 	}
-	return spawn.Login()
+	return s.options.Children.Login()
 }
 
 // environment is what a command of this session sees.
@@ -117,5 +117,5 @@ func (s *Shell) environment(session *capabilities.Session, explicit map[string]s
 	for name, value := range explicit {
 		env[name] = value
 	}
-	return spawn.Environment(s.login(), spawn.Policy{Keep: s.options.KeepEnv, Secrets: s.options.Secrets}, env)
+	return s.options.Children.Environment(s.login(), spawn.Policy{Keep: s.options.KeepEnv, Secrets: s.options.Secrets}, env)
 }

@@ -23,6 +23,21 @@ type (
 	Report = spawn.Report
 )
 
+// Launch is how children are started, Launching one start for its hook to change, RunAs the user they run
+// as and Limit a resource limit of theirs; Children.Configure takes it, before Open.
+type (
+	Launch    = spawn.Launch
+	Launching = spawn.Launching
+	RunAs     = spawn.RunAs
+	Limit     = spawn.Limit
+)
+
+// ParseRunAs reads USER or USER:GROUP, each a name or a number; it looks nobody up.
+func ParseRunAs(text string) (*RunAs, error) { return spawn.ParseRunAs(text) }
+
+// ParseLimit reads NAME=VALUE, such as nofile=1024, as=4G or core=0.
+func ParseLimit(text string) (Limit, error) { return spawn.ParseLimit(text) }
+
 // NewChildren makes one. It does nothing before Open.
 func NewChildren() *Children { return spawn.NewKeeper(spawn.Options{}) }
 

@@ -15,7 +15,8 @@ func openChildren(children *standard.Children, stateDir string, log *zap.Logger)
 	report := children.Open(stateDir)
 	means := children.Means()
 	log.Info("child processes are kept hold of", zap.Bool("end_with_executor", means.ParentDeath), zap.Bool("labels", means.Labels),
-		zap.Bool("adoption", means.Adoption), zap.String("cgroup", means.Cgroup), zap.String("no_cgroup", means.NoCgroup))
+		zap.Bool("adoption", means.Adoption), zap.String("cgroup", means.Cgroup), zap.String("no_cgroup", means.NoCgroup),
+		zap.Strings("launch", means.Launch))
 	for _, m := range report.Ended {
 		log.Warn("a process that an earlier executor left running was ended", zap.Int("pid", m.PID), zap.String("program", programOf(m.Command)))
 	}

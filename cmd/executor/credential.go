@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,12 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
+	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -36,7 +35,7 @@ func tokenSource(s *settings, hide *cli.Redactor) (source func(context.Context) 
 	}
 	if s.TokenCommand != "" {
 		return func(ctx context.Context) (string, error) {
-			token, err := runTokenCommand(ctx, s.TokenCommand)
+			token, err := runTokenCommand(ctx, s.children, s.TokenCommand)
 			hide.Add(token)
 			return token, err
 		}, "", "", nil
@@ -75,56 +74,35 @@ func systemdCredential() string {
 
 // runTokenCommand runs the command with the shell, in the executor's own environment,
 // and takes what it prints. When the time is over it ends with its children.
-func runTokenCommand(ctx context.Context, command string) (string, error) {
+func runTokenCommand(ctx context.Context, children *standard.Children, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenCommandTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	shell := []string{"sh", "-c", command}
 	if runtime.GOOS == "windows" {
-		cmd = exec.CommandContext(ctx, "cmd", "/c", command)
+		shell = []string{"cmd", "/c", command}
 	}
-	stdout, stderr := capped{full: cancel}, capped{}
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	endWithChildren(cmd)
-	cmd.WaitDelay = time.Second // for a child that keeps the pipes
-	err := cmd.Run()
-	if stdout.more {
-		return "", errors.New("token command printed more than 64 KiB, so it is no token; let it print only the token")
-	}
-	if ctx.Err() != nil {
-		return "", fmt.Errorf("token command: %w", ctx.Err())
-	}
-	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		said, _, _ := strings.Cut(strings.TrimSpace(stderr.kept.String()), "\n")
-		if said != "" {
-			return "", fmt.Errorf("token command: %w: %s", err, cli.Line(said[:min(len(said), 200)]))
-		}
+	out, err := children.RunOwn(ctx, shell, maxCommandOutput)
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("token command: %w", err)
+	case out.More:
+		return "", errors.New("token command printed more than 64 KiB, so it is no token; let it print only the token")
+	case out.Exit.Code != 0 || out.Exit.Lost:
+		err := fmt.Errorf("token command: exit status %d", out.Exit.Code)
+		if out.Exit.Signal != "" {
+			err = fmt.Errorf("token command: ended by %s", out.Exit.Signal)
+		}
+		said, _, _ := strings.Cut(strings.TrimSpace(string(out.Stderr)), "\n")
+		if said != "" {
+			err = fmt.Errorf("%w: %s", err, cli.Line(said[:min(len(said), 200)]))
+		}
+		return "", err
 	}
-	token, err := cli.CheckToken(stdout.kept.Bytes())
+	token, err := cli.CheckToken(out.Stdout)
 	if err != nil {
 		return "", fmt.Errorf("what the token command printed %w", err)
 	}
 	return token, nil
-}
-
-// capped keeps the beginning of what a command prints. The buffer is no embedded one:
-// its ReadFrom would take everything.
-type capped struct {
-	kept bytes.Buffer
-	full func() // called, if any, when there is more than is kept
-	more bool
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	room := maxCommandOutput - c.kept.Len()
-	_, _ = c.kept.Write(p[:min(len(p), room)])
-	if len(p) > room {
-		c.more = true
-		if c.full != nil {
-			c.full()
-		}
-	}
-	return len(p), nil
 }
 
 // tlsConfig trusts the system's authorities and those of a file; nil = only the

@@ -188,7 +188,7 @@ func TestTokenCommandEndsWithItsChildren(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := runTokenCommand(ctx, "sleep 300 & echo $! > '"+file+"'; wait")
+		_, err := runTokenCommand(ctx, nil, "sleep 300 & echo $! > '"+file+"'; wait")
 		ended <- err
 	}()
 	var pid string

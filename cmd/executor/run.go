@@ -75,6 +75,9 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		log.Warn("commands of the same user can read this process's environment and memory", zap.Error(err))
 	}
 	s.children = standard.NewChildren()
+	if err := configureChildren(s.children, s); err != nil {
+		return err
+	}
 	agents, warnings, err := plan(s, hide)
 	for _, text := range warnings {
 		log.Warn(text)

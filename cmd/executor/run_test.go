@@ -236,6 +236,6 @@ func TestTokenCommand(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := runTokenCommand(ctx, "sleep 60")
+	_, err := runTokenCommand(ctx, nil, "sleep 60")
 	assert.ErrorIs(t, err, context.Canceled)
 }

@@ -37,6 +37,12 @@ type settings struct {
 	Workspace    string
 	Capabilities []string
 
+	RunAs          string
+	Rlimit         []string
+	Nice           int
+	OOMScoreAdjust int
+	LaunchPrefix   []string
+
 	MaxSessions       int
 	MaxInFlight       int
 	InlineResultBytes int
@@ -63,6 +69,7 @@ func defaultSettings() settings {
 		StateDir:          cli.DefaultStateDir("executor"),
 		Workspace:         "shared",
 		Dialect:           "none",
+		OOMScoreAdjust:    500,
 		MaxSessions:       16,
 		MaxInFlight:       protocol.DefaultMaxInFlight,
 		InlineResultBytes: protocol.DefaultInlineResult,
@@ -84,6 +91,7 @@ type setting struct {
 	option string                  // the field of executor.Options it ends up in, if any
 	oneOf  []string                // the only values
 	orNone bool                    // a number that may be 0, which is no limit
+	signed bool                    // a number that refuse alone judges
 	path   bool                    // a path: ~/ is the home, and relative to the file it is in
 	split  func(s string) []string // a list's variable into its elements (default: as PATH is)
 	refuse func(s *settings) error // what the value's type alone does not say
@@ -146,6 +154,17 @@ var table = []setting{
 		value: func(s *settings) any { return &s.Capabilities }, refuse: refuseNoCapabilities},
 	{flag: "state-dir", usage: "`DIR` that keeps its identity, its sessions and the results it owes",
 		value: func(s *settings) any { return &s.StateDir }, option: "StateDir", path: true},
+
+	{flag: "run-as", usage: "`USER` or USER:GROUP that commands run as, names or numbers; takes root (default: the executor's own)",
+		value: func(s *settings) any { return &s.RunAs }, refuse: refuseRunAs},
+	{flag: "rlimit", usage: "resource limit of commands, a `LIMIT` like nofile=1024, nproc=500, as=4G, cpu=600, fsize=1G or core=0; may be repeated",
+		value: func(s *settings) any { return &s.Rlimit }, refuse: refuseRlimit},
+	{flag: "nice", usage: "niceness of commands, a `NUMBER` from -20 to 19 (default: the executor's own)",
+		value: func(s *settings) any { return &s.Nice }, signed: true, refuse: refuseNice},
+	{flag: "oom-score-adjust", usage: "how much sooner than the executor commands are ended when memory runs out, a `NUMBER` from 0 to 1000",
+		value: func(s *settings) any { return &s.OOMScoreAdjust }, signed: true, refuse: refuseOOMScore},
+	{flag: "launch-prefix", usage: "`WORD` of a program through which every command is started, such as a sandbox; repeated for each word (in the variable one a line)",
+		value: func(s *settings) any { return &s.LaunchPrefix }, split: splitLines},
 
 	{flag: "max-sessions", usage: "how many sessions at once for each brain, a `NUMBER`",
 		value: func(s *settings) any { return &s.MaxSessions }, option: "MaxSessions"},
@@ -239,7 +258,7 @@ func (t setting) check(s *settings) error {
 		if t.orNone && *v < 0 {
 			return fmt.Errorf("%d: want 0, for no limit, or more", *v)
 		}
-		if !t.orNone && *v <= 0 {
+		if !t.orNone && !t.signed && *v <= 0 {
 			return fmt.Errorf("%d: want more than 0", *v)
 		}
 	case *time.Duration:

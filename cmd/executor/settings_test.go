@@ -107,6 +107,8 @@ func sample(row setting) string {
 		return "7s"
 	}
 	switch {
+	case row.flag == "rlimit":
+		return "nofile=1024"
 	case row.flag == "brain":
 		return "wss://host:7070/executor"
 	case row.path:
@@ -237,6 +239,11 @@ func TestWrongValuesNameTheirSource(t *testing.T) {
 		{environ: []string{"EXECUTOR_CAPABILITIES= , "}, says: "EXECUTOR_CAPABILITIES: the list is empty"},
 		{args: []string{"--request-timeout", "50ms"}, says: "--request-timeout: 50ms: want at least 100ms; a slow answer would end every connection"},
 		{args: []string{"--inline-result-bytes", "1048577"}, says: "--inline-result-bytes: 1048577: want at most 1048576, which is what a frame holds"},
+		{args: []string{"--run-as", "bob:"}, says: `--run-as: run as "bob:": want USER or USER:GROUP`},
+		{args: []string{"--nice=-21"}, says: "--nice: -21: want -20 to 19"},
+		{args: []string{"--oom-score-adjust=1001"}, says: "--oom-score-adjust: 1001: want 0 to 1000"},
+		{environ: []string{"EXECUTOR_RLIMIT=core=0:nofile"}, says: `EXECUTOR_RLIMIT: limit "nofile": want NAME=VALUE, such as nofile=1024`},
+		{file: "rlimit: [core=0, nofiles=3]\n", says: `config.yaml:1: rlimit: limit "nofiles": there is none of that name; there are `},
 	} {
 		_, _, err := resolveWith(t, c.args, c.environ, c.file)
 		assert.ErrorContains(t, err, c.says)

@@ -77,7 +77,7 @@ var ErrClosed = errors.New("process group is closed")
 
 // program resolves the words of the command: the file to execute and its arguments. The script file,
 // when there is one, is to be passed as the child's next extra descriptor and closed after the start.
-func (c *Command) program() (file string, argv []string, script *os.File, err error) {
+func (c *Command) program(l *launch) (file string, argv []string, script *os.File, err error) {
 	argv = slices.Clone(c.Argv)
 	if len(argv) == 0 && c.Script != "" {
 		argv = []string{"bash"}
@@ -85,11 +85,28 @@ func (c *Command) program() (file string, argv []string, script *os.File, err er
 	if len(argv) == 0 || argv[0] == "" {
 		return "", nil, nil, &StartError{Dir: c.Dir, Err: errors.New("no command given")}
 	}
-	fail := func(err error) error { return c.failure(argv[0], err) }
-	for _, list := range [][]string{argv, {c.Script, c.Dir}, c.Env} {
+	name := argv[0] // what an error is about
+	fail := func(err error) error { return c.failure(name, err) }
+	argv, script, err = c.script(argv)
+	if err != nil {
+		return "", nil, nil, fail(err)
+	}
+	defer func() {
+		if err != nil && script != nil {
+			_ = script.Close()
+			script = nil
+		}
+	}()
+	what := Launching{Argv: argv, Dir: c.Dir, Env: c.Env}
+	rewritten, err := l.rewrite(&what)
+	if err != nil {
+		return "", nil, script, &StartError{Program: name, Dir: c.Dir, Err: err}
+	}
+	argv, c.Dir, c.Env = what.Argv, what.Dir, what.Env
+	for _, list := range [][]string{argv, {c.Dir}, c.Env} {
 		for _, s := range list {
 			if strings.IndexByte(s, 0) >= 0 {
-				return "", nil, nil, fail(errors.New("a NUL byte in the command, its directory or its environment"))
+				return "", nil, script, fail(errors.New("a NUL byte in the command, its directory or its environment"))
 			}
 		}
 	}
@@ -101,28 +118,41 @@ func (c *Command) program() (file string, argv []string, script *os.File, err er
 			err = &fs.PathError{Op: "chdir", Path: c.Dir, Err: errors.New("not a directory")}
 		}
 		if err != nil {
-			return "", nil, nil, &StartError{Program: argv[0], Dir: c.Dir, DirMissing: true, Err: bare(err)}
+			return "", nil, script, &StartError{Program: name, Dir: c.Dir, DirMissing: true, Err: bare(err)}
 		}
 	}
-	file, err = lookPath(argv[0], c.Dir, lookup(c.Env, "PATH"))
-	if err != nil {
-		return "", nil, nil, fail(err)
+	if rewritten {
+		if file, err = l.lookup(argv[0], c.Dir); err != nil {
+			return "", nil, script, &StartError{Program: argv[0], Dir: c.Dir, PATH: os.Getenv("PATH"), Err: bare(err)}
+		}
+		return file, argv, script, nil
 	}
+	if file, err = lookPath(name, c.Dir, lookup(c.Env, "PATH")); err != nil {
+		return "", nil, script, fail(err)
+	}
+	return file, argv, script, nil
+}
+
+// script adds the script, if any, to the words of the shell; a long one is in the file.
+func (c *Command) script(argv []string) (_ []string, file *os.File, err error) {
 	if c.Script == "" {
-		return file, argv, nil, nil
+		return argv, nil, nil
 	}
 	if len(c.Script) < maxArgument {
-		return file, append(argv, "-c", c.Script), nil, nil
+		return append(argv, "-c", c.Script), nil, nil
 	}
-	script, err = scriptFile(c.Script)
+	if strings.IndexByte(c.Script, 0) >= 0 {
+		return nil, nil, errors.New("a NUL byte in the command")
+	}
+	file, err = scriptFile(c.Script)
 	if err != nil {
-		return "", nil, nil, fail(fmt.Errorf("hand over a script of %d bytes: %w", len(c.Script), err))
+		return nil, nil, fmt.Errorf("hand over a script of %d bytes: %w", len(c.Script), err)
 	}
 	// The text is read before eval runs it, so its first words can close the descriptor: neither the
 	// script nor its children see it. They share a line with the script to keep line numbers; the line
 	// end that $() took off is put back.
 	fd := 3 + len(c.Extra)
-	return file, append(argv, "-c", fmt.Sprintf(`eval "exec %d<&-; $(</dev/fd/%d)"$'\n'`, fd, fd)), script, nil
+	return append(argv, "-c", fmt.Sprintf(`eval "exec %d<&-; $(</dev/fd/%d)"$'\n'`, fd, fd)), file, nil
 }
 
 func (c *Command) failure(program string, err error) error {

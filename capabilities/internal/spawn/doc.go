@@ -25,6 +25,9 @@
 //     and the session, and ends them.
 //   - Keeper (keeper.go) is what the groups of one program have in common: its children end with it,
 //     and what an earlier one left is ended when it is opened.
+//   - Launch (launch.go, limit.go, runas.go) is how all children of a keeper are started: as whom, within
+//     which limits, through what.
+//   - RunOwn (own.go) is for commands of the executor itself, which have all that it has.
 //   - Environment, Policy and Login (env.go, secrets.go, login.go) decide what a child sees.
 //
 // # How descendants are found
@@ -36,7 +39,7 @@
 //   - it has the child's label (label.go). Linux only: a resource limit that no system counts is set to
 //     a number before the fork, and every descendant inherits it. It survives a cleared environment, a
 //     session of its own, closed pipes and the end of the parent. One has to set that limit on purpose to
-//     be rid of it. A label proves descent, since nothing copies it;
+//     be rid of it; "ulimit -x" shows it as a large number, which limits nothing. A label proves descent, since nothing copies it;
 //   - it is in the control group of its group of children (cgroup_linux.go), where a keeper can make
 //     one: version 2, in a directory that may be written, such as that of a unit with Delegate=yes. Such a
 //     group is also ended at once, so that nothing outruns it. It is for a whole Group, not for one child;

@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"os"
+	"runtime"
 	"strings"
 )
 
@@ -32,16 +33,28 @@ func (g *Group) forkIn(home *cgroup, file string, argv []string, attr *os.ProcAt
 	own, sys := *attr, *attr.Sys
 	own.Sys = &sys
 	home.use(&sys)
-	start := func() { proc, err = os.StartProcess(file, argv, &own) }
+	forkOne := func() {
+		g.launch.prepare(&sys)
+		labelled = withLabel(label, func() { proc, err = os.StartProcess(file, argv, &own) })
+		if err != nil {
+			return
+		}
+		if err = g.launch.settle(proc.Pid); err != nil {
+			_ = proc.Kill()
+			_, _ = proc.Wait()
+		}
+	}
 	if g.keeper == nil || g.keeper.forker == nil {
-		labelled = withLabel(label, start)
+		runtime.LockOSThread() // a child that is held is let go by the thread that started it
+		defer runtime.UnlockOSThread()
+		forkOne()
 		return proc, labelled, err
 	}
 	g.keeper.forker.do(func(lasting bool) {
 		if lasting {
 			dieWithParent(&sys)
 		}
-		labelled = withLabel(label, start)
+		forkOne()
 	})
 	return proc, labelled, err
 }

@@ -29,6 +29,7 @@ type Group struct {
 	trees    map[*Process]struct{} // until nothing of it is left
 
 	keeper   *Keeper // nil for none
+	launch   *launch // how its processes are started
 	labels   *labels
 	blocks   []uint64 // of labels, by their first; what was issued of all of them
 	issued   uint64
@@ -124,7 +125,7 @@ func (g *Group) forget(p *Process) {
 
 // start makes the pipes, starts the child and the goroutines that belong to it.
 func start(g *Group, c Command, m mark) (_ *Process, err error) {
-	file, argv, script, err := c.program()
+	file, argv, script, err := c.program(g.launch)
 	if err != nil {
 		return nil, err
 	}
@@ -173,11 +174,10 @@ func start(g *Group, c Command, m mark) (_ *Process, err error) {
 		m.label = 0
 	}
 	if err != nil {
-		return nil, c.failure(argv[0], err)
+		return nil, c.failure(argv[0], g.launch.reason(c.Dir, bare(err)))
 	}
 	p.proc = proc
 	p.tree = newTree(proc.Pid, m, p.pumps)
-	raiseOOMScore(proc.Pid)
 	g.remember(p)
 	for _, u := range p.pumps {
 		go u.run(c.Follow)

@@ -22,16 +22,23 @@ import (
 type Keeper struct {
 	options Options
 
-	mu      sync.Mutex
-	opened  bool
-	forker  *forker
-	labels  *labels
-	id      string // the common part of all markers; empty for none
-	cgroup  *cgroup
-	means   Means
-	restore func() // gives up the orphans
-	since   uint64 // when it was opened, in the table's unit
+	mu        sync.Mutex
+	opened    bool
+	forker    *forker
+	labels    *labels
+	id        string // the common part of all markers; empty for none
+	cgroup    *cgroup
+	means     Means
+	restore   func()            // gives up the orphans
+	since     uint64            // when it was opened, in the table's unit
+	own       *Group            // of the commands of the executor itself; nil before the first
+	login     map[string]string // of the children's user
+	loginOnce sync.Once
+	launch    *launch // how all children are started; set before the first is
 }
+
+// strayGrace is for what is left at the end of the executor.
+const strayGrace = time.Second
 
 // Means says by what children are kept hold of. What is missing does not exist on this system, or is not
 // permitted; descendants are then found by what is left.
@@ -47,6 +54,8 @@ type Means struct {
 	// then NoCgroup says why.
 	Cgroup   string
 	NoCgroup string
+	// Launch says in words what Configure has set.
+	Launch []string
 }
 
 // Report says what an earlier executor on the same state directory left running.
@@ -161,17 +170,25 @@ func (k *Keeper) Means() Means {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.means
+	means := k.means
+	means.Launch = k.launch.words()
+	return means
 }
 
 // NewGroup makes an empty group of children that this keeper keeps.
 func (k *Keeper) NewGroup() *Group {
-	g := NewGroup()
 	if k == nil {
-		return g
+		return NewGroup()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.newGroup()
+}
+
+// newGroup is NewGroup with the lock held.
+func (k *Keeper) newGroup() *Group {
+	g := NewGroup()
+	g.launch = k.launch  // opened or not
 	if k.labels == nil { // not opened, or closed
 		return g
 	}
@@ -189,7 +206,11 @@ func (k *Keeper) Close() []Survivor {
 	if k.labels == nil {
 		return nil
 	}
-	survivors := endStrays(k)
+	var survivors []Survivor
+	if k.own != nil {
+		survivors = k.own.Close(strayGrace)
+	}
+	survivors = append(survivors, endStrays(k)...)
 	k.labels = nil
 	if k.forker != nil {
 		k.forker.stop()

@@ -397,6 +397,7 @@ func TestStraysEndWithTheKeeper(t *testing.T) {
 	g := k.NewGroup()
 	number := unique()
 	begin(t, g, `ulimit -S -x unlimited; `+strings.ReplaceAll(daemon, "7001", number)+`; echo ready`).Wait()
+	require.Eventually(t, func() bool { return alive("sleep " + number) }, 10*time.Second, 5*time.Millisecond)
 	assert.Empty(t, g.Close(0))
 	require.True(t, alive("sleep "+number), "nothing says whose it is")
 	assert.Empty(t, k.Close())

@@ -27,12 +27,33 @@ var Login = sync.OnceValue(func() map[string]string {
 	return CaptureLogin(os.Getenv("SHELL"), os.Getenv("HOME"), loginTime)
 })
 
+// Login is the function of that name, asked of the user that the keeper's children run as, once in the
+// life of the keeper, by a child like any other. A nil keeper shares the function's answer.
+func (k *Keeper) Login() map[string]string {
+	if k == nil {
+		return Login()
+	}
+	k.loginOnce.Do(func() {
+		shell, home := os.Getenv("SHELL"), os.Getenv("HOME")
+		if l := k.policy(); l != nil && l.user != nil {
+			shell, home = l.user.shell, l.user.home
+		}
+		k.login = k.captureLogin(shell, home, loginTime)
+	})
+	return k.login
+}
+
 // CaptureLogin runs the login shell and asks it for its environment: as an interactive login shell, with
 // ~/.bashrc read when it is a bash, because that is where people set PATH; and if that gives no answer in
 // half of the time, as a plain login shell. An empty shell or home means the account's. Banners, prompts and
 // errors of profiles are not looked at; a profile that hangs or becomes another program costs the time
 // limit, and the answer is nil.
 func CaptureLogin(shell, home string, limit time.Duration) map[string]string {
+	var none *Keeper
+	return none.captureLogin(shell, home, limit)
+}
+
+func (k *Keeper) captureLogin(shell, home string, limit time.Duration) map[string]string {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
@@ -55,17 +76,22 @@ func CaptureLogin(shell, home string, limit time.Duration) map[string]string {
 	if filepath.Base(shell) == "bash" {
 		full = `[ -r ~/.bashrc ] && . ~/.bashrc; ` + script
 	}
-	if env := askShell([]string{shell, "-i", "-l", "-c", full}, home, mark, limit/2); env != nil {
+	if env := k.askShell([]string{shell, "-i", "-l", "-c", full}, home, mark, limit/2); env != nil {
 		return env
 	}
-	return askShell([]string{shell, "-l", "-c", script}, home, mark, time.Until(deadline))
+	return k.askShell([]string{shell, "-l", "-c", script}, home, mark, time.Until(deadline))
 }
 
 // askShell runs the shell once. It is given little, so that what comes back is the profile's doing.
-func askShell(argv []string, home, mark string, limit time.Duration) map[string]string {
-	env := []string{"PATH=" + joinPaths(os.Getenv("PATH"), ""), "TERM=dumb", "SHELL=" + argv[0], "HOME=" + home}
-	if u, err := user.Current(); err == nil {
-		env = append(env, "USER="+u.Username, "LOGNAME="+u.Username)
+func (k *Keeper) askShell(argv []string, home, mark string, limit time.Duration) map[string]string {
+	env := []string{"TERM=dumb", "SHELL=" + argv[0], "HOME=" + home}
+	if l := k.policy(); l != nil && l.user != nil {
+		env = append(env, "PATH="+defaultPath, "USER="+l.user.name, "LOGNAME="+l.user.name)
+	} else {
+		env = append(env, "PATH="+joinPaths(os.Getenv("PATH"), ""))
+		if u, err := user.Current(); err == nil {
+			env = append(env, "USER="+u.Username, "LOGNAME="+u.Username)
+		}
 	}
 	for _, name := range []string{"LANG", "LC_ALL", "LC_CTYPE", "TMPDIR"} {
 		if value := os.Getenv(name); value != "" {
@@ -90,7 +116,7 @@ func askShell(argv []string, home, mark string, limit time.Duration) map[string]
 			}
 		}
 	}
-	group := NewGroup()
+	group := k.NewGroup()
 	defer group.Close(loginGrace) // also what the profile left running
 	dir := home
 	if info, err := os.Stat(home); err != nil || !info.IsDir() {
@@ -133,18 +159,23 @@ func between(text []byte, mark string) []byte {
 	return answer
 }
 
-// accountShell is the shell the account database names, or "".
+// accountShell is the shell the account database names for this process's user, or "".
 func accountShell() string {
 	u, err := user.Current()
 	if err != nil {
 		return ""
 	}
+	return shellOf(u.Username)
+}
+
+// shellOf is the shell the account database names for a user, or "" where that is none to work with.
+func shellOf(name string) string {
 	text, err := os.ReadFile("/etc/passwd")
 	if err != nil {
 		return ""
 	}
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) == 7 && f[0] == u.Username && !strings.HasSuffix(f[6], "nologin") && !strings.HasSuffix(f[6], "/false") {
+		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) == 7 && f[0] == name && !strings.HasSuffix(f[6], "nologin") && !strings.HasSuffix(f[6], "/false") {
 			return f[6]
 		}
 	}

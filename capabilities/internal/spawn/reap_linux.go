@@ -1,9 +1,13 @@
 package spawn
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"os/signal"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +27,8 @@ func ReapOrphans(ctx context.Context) {
 	defer signal.Stop(ended)
 	var before map[int]uint64
 	for {
-		if len(before) == 0 {
+		if !anyEnded() { // almost always: those who wait are quick
+			before = nil
 			select {
 			case <-ended:
 			case <-ctx.Done():
@@ -35,7 +40,9 @@ func ReapOrphans(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		before = reap(before)
+		if anyEnded() {
+			before = reap(before)
+		}
 	}
 }
 
@@ -43,7 +50,7 @@ func ReapOrphans(ctx context.Context) {
 func reap(before map[int]uint64) map[int]uint64 {
 	fresh := map[int]uint64{}
 	self := os.Getpid()
-	for _, r := range processTable() {
+	for _, r := range ownChildren(self) {
 		if !r.dead || r.ppid != self {
 			continue
 		}
@@ -54,4 +61,42 @@ func reap(before map[int]uint64) map[int]uint64 {
 		}
 	}
 	return fresh
+}
+
+// anyEnded says whether a child has ended and nobody has waited for it yet. It takes no exit status.
+func anyEnded() bool {
+	var info unix.Siginfo
+	for {
+		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && info.Signo != 0
+		}
+	}
+}
+
+// ownChildren reads the lists that the system keeps of the children of each thread, and the whole
+// process table where it keeps none.
+func ownChildren(self int) []row {
+	dir := "/proc/" + strconv.Itoa(self) + "/task/"
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		return processTable()
+	}
+	var rows []row
+	for _, thread := range threads {
+		text, err := os.ReadFile(dir + thread.Name() + "/children")
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(dir + thread.Name()); err == nil {
+				return processTable() // a system without such lists, and not a thread that has ended
+			}
+		}
+		for word := range bytes.FieldsSeq(text) {
+			if pid, err := strconv.Atoi(string(word)); err == nil {
+				if r, ok := rowOf(pid); ok {
+					rows = append(rows, r)
+				}
+			}
+		}
+	}
+	return rows
 }

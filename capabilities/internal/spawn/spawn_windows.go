@@ -90,8 +90,6 @@ func scriptFile(string) (*os.File, error) {
 	return nil, errors.New("not supported on Windows")
 }
 
-func raiseOOMScore(int) {}
-
 func closeInheritedOnExec() {}
 
 // sweep finds nothing: there is nothing to find it by.

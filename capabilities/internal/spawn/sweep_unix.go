@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// strayGrace is for what is left at the end of the executor.
-const strayGrace = time.Second
-
 // sweep ends what earlier executors of this instance have left running. Proof is the label, or the
 // control group. Where there are no labels it is the marker, of a process whose parent is marked too, or
 // is one that orphans go to.

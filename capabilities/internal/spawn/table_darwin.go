@@ -79,6 +79,4 @@ func (r row) signal(sig unix.Signal) error {
 
 func scriptFile(script string) (*os.File, error) { return tempScript(script) }
 
-func raiseOOMScore(int) {}
-
 func closeInheritedOnExec() {}

@@ -170,28 +170,7 @@ func scriptFile(script string) (*os.File, error) {
 	return fill(os.NewFile(uintptr(fd), "script"), script)
 }
 
-// raiseOOMScore makes the system choose the child before the executor when memory runs out. Best
-// effort: it is a matter of whom to blame, not of correctness.
-func raiseOOMScore(pid int) {
-	own, err := os.ReadFile("/proc/self/oom_score_adj")
-	if err != nil {
-		return
-	}
-	score, err := strconv.Atoi(string(bytes.TrimSpace(own)))
-	if err != nil {
-		return
-	}
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	_, _ = unix.Write(fd, []byte(strconv.Itoa(min(score+oomStep, 1000))))
-	_ = unix.Close(fd)
-}
-
 // closeInheritedOnExec marks every descriptor above the standard three.
 func closeInheritedOnExec() {
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11: not supported
 }
-
-const oomStep = 500

@@ -49,6 +49,4 @@ func (r row) signal(sig unix.Signal) error { return unix.Kill(r.pid, sig) }
 
 func scriptFile(script string) (*os.File, error) { return tempScript(script) }
 
-func raiseOOMScore(int) {}
-
 func closeInheritedOnExec() {}
