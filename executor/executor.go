@@ -188,8 +188,10 @@ type Status struct {
 	LeaseLeft    time.Duration   `json:"lease_left"`
 	Sessions     []SessionStatus `json:"sessions"`
 	CallsRunning int             `json:"calls_running"`
-	ResultsOwed  int             `json:"results_owed"`
-	ResultsLost  int64           `json:"results_lost"`
+	// Processes counts what runs for sessions and is no call.
+	Processes   int   `json:"processes"`
+	ResultsOwed int   `json:"results_owed"`
+	ResultsLost int64 `json:"results_lost"`
 	// NotificationsDropped counts what was not sent since there was no connection, or
 	// no room before a brain that reads slowly: progress, status.
 	NotificationsDropped int64  `json:"notifications_dropped"`
@@ -199,9 +201,10 @@ type Status struct {
 }
 
 type SessionStatus struct {
-	ID    string `json:"id"`
-	State string `json:"state"`
-	Calls int    `json:"calls"`
+	ID        string `json:"id"`
+	State     string `json:"state"`
+	Calls     int    `json:"calls"`
+	Processes int    `json:"processes"`
 }
 
 // Status may be called at any time.
@@ -209,7 +212,7 @@ func (e *Executor) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := Status{State: e.phase, Brain: e.knownURL(), ExecutorID: e.executorID, ConnectionID: e.connectionID,
-		LeaseLeft: max(0, e.lease.left()), CallsRunning: e.running, ResultsOwed: e.box.Owed(),
+		LeaseLeft: max(0, e.lease.left()), CallsRunning: e.running, Processes: e.working, ResultsOwed: e.box.Owed(),
 		ResultsLost: e.lost.Load(), NotificationsDropped: e.dropped.Load(), LastError: e.lastError, Sessions: []SessionStatus{}}
 	if e.conn == nil {
 		s.ConnectionID = ""

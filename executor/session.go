@@ -53,6 +53,7 @@ type session struct {
 	confirmed bool   // the brain has said that it holds the session
 	endReason string // of session.ended; "" when it is not said
 	running   map[string]*call
+	processes int            // and other work that is no call
 	calls     sync.WaitGroup // those without a result
 }
 
@@ -366,7 +367,7 @@ func (s *session) end(cause *protocol.Error, reason string) {
 func (s *session) status() SessionStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return SessionStatus{ID: s.assign.SessionID, State: s.phase, Calls: len(s.running)}
+	return SessionStatus{ID: s.assign.SessionID, State: s.phase, Calls: len(s.running), Processes: s.processes}
 }
 
 func errDraining() *protocol.Error {

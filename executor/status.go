@@ -43,11 +43,17 @@ func (r *statusReporter) say(status, detail string) {
 
 // working counts a piece of work of a capability that is no call, until done.
 func (s *session) working() (done func()) {
-	s.e.count(&s.e.working, 1)
+	count := func(change int) {
+		s.mu.Lock()
+		s.processes += change
+		s.mu.Unlock()
+		s.e.count(&s.e.working, change)
+	}
+	count(1)
 	s.report.busy(1)
 	return func() {
 		s.report.busy(-1)
-		s.e.count(&s.e.working, -1)
+		count(-1)
 	}
 }
 

@@ -21,8 +21,11 @@ const (
 
 const (
 	// onItsWay is what a program that has to wait for its readers may have printed besides: what is in
-	// the pipe and what was just read from it.
-	onItsWay = 128 << 10
+	// the pipe and what was just read from it, 64 KiB each, and as much for its last words.
+	onItsWay = 256 << 10
+	// lastWords is how long after a request to end such a program still waits: one that dies of the
+	// signal has nothing more to say, and one that does not may have to print before it can end.
+	lastWords = 200 * time.Millisecond
 	// settleTime is how long the state of a process waits for output that its readers hold up.
 	settleTime = 300 * time.Millisecond
 )
@@ -179,13 +182,17 @@ func (ch *child) finish() {
 	}
 }
 
-// ask notes why the process is to end, and lets it do so although nobody reads what it prints.
+// ask notes why the process is to end.
 func (ch *child) ask(reason string) {
 	ch.mu.Lock()
 	if ch.asked == "" {
 		ch.asked = reason
 	}
 	ch.mu.Unlock()
+}
+
+// letGo lets the process end although nobody reads what it prints. What it had printed stays.
+func (ch *child) letGo() {
 	ch.stdout.Unblock(onItsWay)
 	ch.stderr.Unblock(onItsWay)
 }
@@ -203,6 +210,15 @@ func (t *table) end(ch *child, reason string, grace time.Duration) {
 	ch.ask(reason)
 	switch {
 	case first:
+		t.run(func() {
+			timer := time.NewTimer(lastWords)
+			defer timer.Stop()
+			select {
+			case <-ch.p.Exited():
+			case <-timer.C:
+			}
+			ch.letGo()
+		})
 		t.run(func() {
 			defer close(ch.gone)
 			if survivors := ch.p.Terminate(grace); len(survivors) > 0 {

@@ -171,6 +171,7 @@ func (c *Processes) launch(t *table, ch *child, p protocol.ProcessStartParams) (
 		// The session ends in this very moment, and with it the process.
 		ch.working()
 		ch.ask(reasonSessionEnded)
+		ch.letGo()
 		ch.terminal.close()
 		return errSessionEnds
 	}

@@ -174,6 +174,7 @@ func (t *table) close(grace time.Duration) []spawn.Survivor {
 	t.mu.Unlock()
 	for _, ch := range order {
 		ch.ask(reasonSessionEnded)
+		ch.letGo()
 	}
 	survivors := t.group.Close(grace)
 	for _, ch := range order {

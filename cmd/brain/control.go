@@ -38,6 +38,7 @@ type executorInfo struct {
 	LastSeen    protocol.Time `json:"last_seen"`
 	Tools       []string      `json:"tools"`
 	Sessions    []string      `json:"sessions"`
+	Processes   int           `json:"processes"` // that the brain has started and knows no end of
 	// Load is what its last heartbeat said; nil when it did not, or is away.
 	Load *protocol.Load `json:"load,omitempty"`
 }
@@ -119,6 +120,7 @@ func describe(x *brain.Executor) executorInfo {
 	}
 	for _, session := range x.Sessions() {
 		e.Sessions = append(e.Sessions, session.ID())
+		e.Processes += session.Running()
 	}
 	return e
 }

@@ -43,7 +43,7 @@ func printExecutors(w io.Writer, list []executorInfo, now time.Time) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "EXECUTOR\tNAME\tSYSTEM\tVERSION\tSTATE\tCPU\tMEMORY\tSESSIONS\tTOOLS")
+	fmt.Fprintln(t, "EXECUTOR\tNAME\tSYSTEM\tVERSION\tSTATE\tCPU\tMEMORY\tSESSIONS\tPROCESSES\tTOOLS")
 	q := capabilities.QuoteName
 	for _, e := range list {
 		state := "connected"
@@ -58,8 +58,8 @@ func printExecutors(w io.Writer, list []executorInfo, now time.Time) error {
 		if e.Load != nil {
 			cpu, memory = fmt.Sprintf("%.0f%%", e.Load.CPUPercent), fmt.Sprintf("%.0f%%", e.Load.MemoryPercent)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", q(e.ID), q(e.Name), q(e.OS+"/"+e.Arch), q(e.Version),
-			state, cpu, memory, len(e.Sessions), strings.Join(tools, ","))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", q(e.ID), q(e.Name), q(e.OS+"/"+e.Arch), q(e.Version),
+			state, cpu, memory, len(e.Sessions), e.Processes, strings.Join(tools, ","))
 	}
 	return t.Flush()
 }

@@ -92,7 +92,7 @@ func TestPrintExecutors(t *testing.T) {
 	out.Reset()
 	require.NoError(t, printExecutors(&out, []executorInfo{
 		{ID: "id-1", Name: "two\nlines\u202e", OS: "linux", Arch: "amd64\x1b[2J", Version: "v1\t", Connected: true, Tools: []string{"bash", "r\x07"},
-			Load: &protocol.Load{CPUPercent: 12.6, MemoryPercent: 50}},
+			Load: &protocol.Load{CPUPercent: 12.6, MemoryPercent: 50}, Sessions: []string{"s", "t"}, Processes: 7},
 		{ID: "id-2", Name: "b", OS: "linux", Arch: "arm64", Version: "v1", LastSeen: protocol.At(now.Add(-time.Minute)), Sessions: []string{"s"}},
 	}, now))
 	assert.Equal(t, 3, strings.Count(out.String(), "\n"))
@@ -100,6 +100,6 @@ func TestPrintExecutors(t *testing.T) {
 		assert.NotContains(t, out.String(), bad)
 	}
 	assert.Contains(t, out.String(), "away for 1m0s")
-	assert.Regexp(t, `connected +13% +50% `, out.String())
+	assert.Regexp(t, `connected +13% +50% +2 +7 `, out.String())
 	assert.Regexp(t, `away for 1m0s +- +- `, out.String())
 }

@@ -326,6 +326,17 @@ func (s *Session) unwatch(p *Process) {
 	s.mu.Unlock()
 }
 
+// Running counts the processes that [Session.Process] has started and whose end is not known.
+func (s *Session) Running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := map[string]bool{}
+	for p := range s.processes {
+		ids[p.params.ProcessID] = true
+	}
+	return len(ids)
+}
+
 // processStatus takes in a process.status.
 func (s *Session) processStatus(p protocol.ProcessStatusParams) {
 	var told []*Process

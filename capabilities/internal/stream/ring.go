@@ -15,15 +15,17 @@ const minRing = 4 << 10
 // memory. CloseWrite says that no more comes.
 //
 // A ring drops its oldest bytes to make room, so a slow reader never holds up the writer. One made
-// with Block drops nothing that no reader has passed: its Write waits.
+// with Block drops nothing that no reader has passed: its Write waits, or after Unblock drops what comes.
 type Ring struct {
 	mu      sync.Mutex
 	limit   int    // capacity in bytes
 	buf     []byte // the byte at cursor c is buf[c%len(buf)]
-	end     int64  // bytes written so far
+	end     int64  // bytes written so far that were kept at first
+	missing int64  // bytes written behind them that never were; the last of all
 	first   int64  // the oldest byte kept
 	block   bool
-	passed  int64 // every byte before it has been taken; for block
+	hold    bool  // Write drops what there is no room for
+	passed  int64 // every byte before it has been taken; for block and hold
 	closed  bool
 	lost    bool          // how much is missing before its end is not known
 	changed chan struct{} // closed by the next change; nil when nobody waits
@@ -65,14 +67,15 @@ func (r *Ring) Blocks() bool {
 }
 
 // Unblock ends the waiting for readers, now and later, and makes room for extra more bytes: what was
-// on its way when the writer had to stop. Only what comes after that drops the oldest.
+// on its way when the writer had to stop. What no reader has passed stays all the same: what comes when
+// there is no room is dropped itself, and all that comes behind it, which is one gap at the end.
 func (r *Ring) Unblock(extra int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.block {
 		return
 	}
-	r.block = false
+	r.block, r.hold = false, true
 	r.limit += extra
 	r.wake()
 }
@@ -84,9 +87,14 @@ func (r *Ring) Write(p []byte) (int, error) {
 	defer r.mu.Unlock()
 	for len(p) > 0 && !r.closed {
 		n := len(p)
-		if r.block {
+		if r.block || r.hold {
 			room := int64(r.limit) - (r.end - max(r.passed, r.first))
-			if room <= 0 {
+			switch {
+			case r.hold && (room <= 0 || r.missing > 0):
+				r.missing += int64(n)
+				r.wake()
+				return size, nil
+			case room <= 0:
 				changed := r.wait()
 				r.mu.Unlock()
 				<-changed
@@ -184,8 +192,12 @@ func (e *RangeError) Error() string {
 func (r *Ring) ReadAt(cursor int64, limit int) (Chunk, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if cursor < 0 || cursor > r.end {
-		return Chunk{}, &RangeError{cursor, r.end}
+	all := r.end + r.missing
+	if cursor < 0 || cursor > all {
+		return Chunk{}, &RangeError{cursor, all}
+	}
+	if r.missing > 0 && cursor >= r.end {
+		return Chunk{From: all, Next: all, Earliest: r.first, Gap: cursor < all, EOF: r.closed}, nil
 	}
 	c := Chunk{From: max(cursor, r.first), Earliest: r.first, Gap: cursor < r.first || r.lost}
 	c.Next = min(r.end, c.From+int64(max(limit, 0)))
@@ -197,7 +209,7 @@ func (r *Ring) ReadAt(cursor int64, limit int) (Chunk, error) {
 			at += int64(len(part))
 		}
 	}
-	c.More = c.Next < r.end
+	c.More = c.Next < all
 	c.EOF = r.closed && !c.More
 	return c, nil
 }
@@ -207,7 +219,7 @@ func (r *Ring) ReadAt(cursor int64, limit int) (Chunk, error) {
 func (r *Ring) Wait(ctx context.Context, cursor int64, also <-chan struct{}) error {
 	for {
 		r.mu.Lock()
-		if r.end > cursor || r.closed {
+		if r.end+r.missing > cursor || r.closed {
 			r.mu.Unlock()
 			return nil
 		}
@@ -228,7 +240,7 @@ func (r *Ring) Wait(ctx context.Context, cursor int64, also <-chan struct{}) err
 func (r *Ring) Pass(cursor int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if cursor > r.passed && cursor <= r.end {
+	if cursor > r.passed && cursor <= r.end+r.missing {
 		r.passed = cursor
 		if r.block {
 			r.wake()
@@ -240,7 +252,7 @@ func (r *Ring) Pass(cursor int64) {
 func (r *Ring) End() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.end
+	return r.end + r.missing
 }
 
 // wait returns a channel that the next change closes. r.mu is held.

@@ -158,9 +158,26 @@ func TestRingBlockedWriter(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "defghij", string(c.Data), "what was on its way has room")
 		assert.False(t, c.Gap)
-		_, _ = io.WriteString(r, "k")
-		c, _ = r.ReadAt(3, 100)
-		assert.True(t, c.Gap, "then the oldest go")
+		_, _ = io.WriteString(r, "kl")
+		c, err = r.ReadAt(3, 100)
+		require.NoError(t, err)
+		assert.Equal(t, Chunk{Data: []byte("defghij"), From: 3, Next: 10, Earliest: 3, More: true}, c, "what is there stays")
+		c, err = r.ReadAt(10, 100)
+		require.NoError(t, err)
+		assert.Equal(t, Chunk{From: 12, Next: 12, Earliest: 3, Gap: true}, c)
+		r.Pass(10)
+		_, _ = io.WriteString(r, "m") // although there would be room: there is one gap, at the end
+		assert.EqualValues(t, 13, r.End())
+		require.NoError(t, r.Wait(t.Context(), 12, nil))
+		r.CloseWrite()
+		c, err = r.ReadAt(12, 100)
+		require.NoError(t, err)
+		assert.Equal(t, Chunk{From: 13, Next: 13, Earliest: 3, Gap: true, EOF: true}, c)
+		c, err = r.ReadAt(13, 100)
+		require.NoError(t, err)
+		assert.Equal(t, Chunk{From: 13, Next: 13, Earliest: 3, EOF: true}, c)
+		_, err = r.ReadAt(14, 100)
+		require.Equal(t, &RangeError{14, 13}, err)
 
 		ring := NewRing(1)
 		ring.Block()
@@ -175,6 +192,23 @@ func TestRingBlockedWriter(t *testing.T) {
 		<-ended
 		assert.EqualValues(t, 1, ring.End())
 	})
+}
+
+// Nothing is left of a ring that is made at its end.
+func TestRingEnded(t *testing.T) {
+	r := NewEnded(7)
+	assert.True(t, r.Closed())
+	assert.EqualValues(t, 7, r.End())
+	c, err := r.ReadAt(3, 100)
+	require.NoError(t, err)
+	assert.Equal(t, Chunk{From: 7, Next: 7, Earliest: 7, Gap: true, EOF: true}, c)
+	c, err = r.ReadAt(7, 100)
+	require.NoError(t, err)
+	assert.Equal(t, Chunk{From: 7, Next: 7, Earliest: 7, EOF: true}, c)
+	c, err = NewLost(7).ReadAt(7, 100)
+	require.NoError(t, err)
+	assert.Equal(t, Chunk{From: 7, Next: 7, Earliest: 7, Gap: true, EOF: true}, c)
+	assert.NoError(t, r.Wait(t.Context(), 7, nil))
 }
 
 func TestRingMemory(t *testing.T) {
