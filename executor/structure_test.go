@@ -147,8 +147,8 @@ func sources(t *testing.T, f func(path string, text []byte)) {
 }
 
 // maySleep are the packages that wait for what the operating system tells nobody about:
-// the end of another process's descendants.
-var maySleep = []string{"capabilities/internal/spawn"}
+// the end of another process's descendants, and of the moment in which it has our descriptors.
+var maySleep = []string{"capabilities/internal/spawn", "capabilities/internal/atomicfile/busy_linux.go"}
 
 // No file is long, nothing happens before main, and nothing is waited for by sleeping.
 func TestFiles(t *testing.T) {

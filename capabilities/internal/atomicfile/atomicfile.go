@@ -75,6 +75,7 @@ func Write(dir *os.Root, name string, content []byte, opts Options) (Result, err
 			return res, err
 		}
 	}
+	defer w.awaitStarts(busyTimeInPlace)
 	return w.overwrite(old)
 }
 
@@ -138,6 +139,7 @@ func (w *writer) create() (Result, error) {
 	if err := renameNew(w.dir, w.handle, tmp.name, w.name); err != nil {
 		return Result{}, err
 	}
+	w.awaitStarts(busyTime)
 	return Result{Changed: true, Created: true}, w.syncDir()
 }
 
@@ -161,6 +163,7 @@ func (w *writer) replace(old *attributes) (Result, error) {
 		return Result{}, err
 	}
 	tmp.name = ""
+	w.awaitStarts(busyTime)
 	return Result{Changed: true}, w.syncDir()
 }
 
