@@ -21,8 +21,8 @@ const (
 
 const (
 	// onItsWay is what a program that has to wait for its readers may have printed besides: what is in
-	// the pipe and what was just read from it.
-	onItsWay = 128 << 10
+	// the pipe, which may be a wide one, and what was just read from it.
+	onItsWay = 320 << 10
 	// settleTime is how long the state of a process waits for output that its readers hold up.
 	settleTime = 300 * time.Millisecond
 )
