@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/agent-executor/executor/capabilities"
@@ -12,12 +13,16 @@ import (
 )
 
 const (
-	// pushPiece is the most bytes in one process.output.
-	pushPiece = 32 << 10
+	// pushPiece is the most bytes in one process.output: it fits, with what is said about it, into one
+	// write of the connection.
+	pushPiece = 60 << 10
 	// pushTime is how long one may take, and pushAgain how long after a failure it is tried again.
 	pushTime  = 10 * time.Second
 	pushAgain = 100 * time.Millisecond
 )
+
+// pieces are what bytes are in between the log and the connection.
+var pieces = sync.Pool{New: func() any { return new([pushPiece]byte) }}
 
 // push sends the output of one stream as it comes, as far as the other end has acknowledged. It goes on
 // over reconnects: who misses a piece, by its cursor, subscribes again. Its loop is a goroutine of the
@@ -151,11 +156,12 @@ func (u *push) loop(s *capabilities.Session) {
 		default:
 		}
 		room := acked + int64(u.params.WindowBytes) - cursor
-		chunk, err := u.ring.ReadAt(cursor, int(min(room, pushPiece)))
-		if err != nil {
-			return // not while the cursor comes from the ring itself
-		}
-		if !u.send(ctx, s, chunk) || chunk.EOF {
+		piece := pieces.Get().(*[pushPiece]byte)
+		chunk, err := u.ring.ReadInto(cursor, piece[:min(room, pushPiece)])
+		// An error does not happen while the cursor comes from the ring itself.
+		ok := err == nil && u.send(ctx, s, chunk)
+		pieces.Put(piece)
+		if !ok || chunk.EOF {
 			return
 		}
 		if chunk.Gap { // what was dropped cannot be acknowledged

@@ -46,6 +46,9 @@ var programs = sync.OnceValues(func() (string, error) {
 var builtIn string
 
 func TestMain(m *testing.M) {
+	if role := os.Getenv("BENCH_ROLE"); role != "" {
+		playRole(role)
+	}
 	code := m.Run()
 	if builtIn != "" {
 		_ = os.RemoveAll(builtIn)

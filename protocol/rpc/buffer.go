@@ -7,16 +7,19 @@ import (
 	"github.com/agent-executor/executor/protocol/internal/jsonwire"
 )
 
-// Buffers for frames, in two sizes so that one big frame does not make every
-// later small one keep its memory. Larger ones are left to the collector.
+// Buffers for frames, in three sizes so that one big frame does not make every
+// later small one keep its memory. Larger ones are left to the collector. The largest
+// is for an answer of process.read in base64.
 const (
 	smallBuffer = 2 << 10
 	largeBuffer = 72 << 10
+	hugeBuffer  = 352 << 10
 )
 
 var (
 	smallPool = sync.Pool{New: func() any { b := make([]byte, 0, smallBuffer); return &b }}
 	largePool = sync.Pool{New: func() any { b := make([]byte, 0, largeBuffer); return &b }}
+	hugePool  = sync.Pool{New: func() any { b := make([]byte, 0, hugeBuffer); return &b }}
 )
 
 // buffer is a pooled byte slice. It has one owner at a time.
@@ -37,6 +40,8 @@ func (f *buffer) free() {
 	}
 	*f.home = f.b[:0]
 	switch c := cap(f.b); {
+	case c >= hugeBuffer && c <= 2*hugeBuffer:
+		hugePool.Put(f.home)
 	case c >= largeBuffer && c <= 2*largeBuffer:
 		largePool.Put(f.home)
 	case c >= smallBuffer && c <= 4*smallBuffer:
@@ -50,23 +55,18 @@ func (f *buffer) reserve(n int) {
 	if len(f.b)+n <= cap(f.b) {
 		return
 	}
-	if len(f.b)+n > largeBuffer {
-		f.b = append(f.b, make([]byte, n)...)[:len(f.b)]
+	pool := &largePool
+	switch need := len(f.b) + n; {
+	case need > hugeBuffer:
+		f.b = slices.Grow(f.b, n)
 		return
+	case need > largeBuffer:
+		pool = &hugePool
 	}
-	p := largePool.Get().(*[]byte)
+	p := pool.Get().(*[]byte)
 	b := append((*p)[:0], f.b...)
 	f.free()
 	f.b, f.home = b, p
-}
-
-// grow is reserve for what grows piece by piece to any size.
-func (f *buffer) grow(n int) {
-	if len(f.b)+n <= cap(f.b) || len(f.b)+n <= largeBuffer {
-		f.reserve(n)
-		return
-	}
-	f.b = slices.Grow(f.b, n)
 }
 
 // Write lets an encoder write into the buffer.

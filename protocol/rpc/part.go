@@ -41,7 +41,7 @@ func (c *Conn) collect(f buffer) (whole buffer, complete bool, err error) {
 		return buffer{}, false, &CloseError{Code: protocol.CloseTooBig, Local: true,
 			Reason: fmt.Sprintf("message over the limit of %d bytes", limit)}
 	}
-	c.partial.grow(len(piece))
+	c.partial.reserve(len(piece))
 	c.partial.b = append(c.partial.b, piece...)
 	f.free()
 	if !last {

@@ -117,7 +117,9 @@ func account(env, login map[string]string) {
 	}
 	choose("USER", nil, name)
 	choose("LOGNAME", nil, env["USER"])
-	choose("SHELL", exists, accountShell(), "/bin/sh")
+	if !exists(env["SHELL"]) { // the account is looked up when it has to be
+		choose("SHELL", exists, accountShell(), "/bin/sh")
+	}
 	choose("LANG", nil, "C.UTF-8")
 }
 

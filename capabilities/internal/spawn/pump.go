@@ -63,10 +63,22 @@ func (u *pump) run(follow bool) {
 	close(u.ended)
 }
 
+// widenAfter is how many reads of a full pipe, one after another, make it a wide one.
+const widenAfter = 4
+
 // read delivers until the end of the pipe (nil), the deadline, or the closing of our end.
 func (u *pump) read(buf []byte) error {
-	for {
+	for full := 0; ; {
 		n, err := u.file.Read(buf)
+		switch {
+		case full > widenAfter: // it is wide
+		case n < len(buf):
+			full = 0
+		default:
+			if full++; full > widenAfter {
+				widen(u.file)
+			}
+		}
 		if n > 0 && u.sink != nil {
 			u.sink(buf[:n])
 		}

@@ -160,6 +160,18 @@ func (t *tree) scan() []row {
 	return found
 }
 
+// seenAlive says whether one that was found before is still alive. It costs much less than to look for all.
+func (t *tree) seenAlive() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for pid, start := range t.known {
+		if r, ok := rowOf(pid); ok && r.start == start && !r.dead {
+			return true
+		}
+	}
+	return false
+}
+
 func (t *tree) knows(r row) bool {
 	if start, ok := t.known[r.pid]; ok && start == r.start {
 		return true
@@ -239,7 +251,7 @@ func terminate(t *tree, grace time.Duration) []Survivor {
 // are left alone until the grace is over: they may be cleaning up.
 func (t *tree) ask(grace time.Duration) bool {
 	t.tell(unix.SIGTERM, unix.SIGCONT) // the second since a stopped process takes no signal
-	return poll(grace, func() bool { return len(t.scan()) == 0 })
+	return poll(grace, func() bool { return !t.seenAlive() && len(t.scan()) == 0 })
 }
 
 // kill stops the members until no new one turns up, since what is stopped cannot fork, and kills them.
@@ -290,7 +302,7 @@ func (t *tree) kill() []Survivor {
 // poll asks at growing intervals, up to 50 ms, until the answer is yes or the time is over.
 func poll(limit time.Duration, done func() bool) bool {
 	deadline := time.Now().Add(limit)
-	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		if done() {
 			return true
 		}

@@ -171,7 +171,7 @@ func (r *Ring) CloseWrite() {
 
 // Chunk is what ReadAt found.
 type Chunk struct {
-	Data     []byte // the caller's own; empty when there is nothing at the cursor
+	Data     []byte // the caller's own, or his buffer; empty when there is nothing at the cursor
 	From     int64  // the cursor of its first byte: not the one asked for when Gap
 	Next     int64  // the cursor behind its last byte
 	Earliest int64  // the oldest byte that is kept
@@ -189,7 +189,14 @@ func (e *RangeError) Error() string {
 
 // ReadAt returns at most limit bytes from a cursor on, without waiting. A cursor whose bytes were
 // dropped is taken for the earliest. The error is a *RangeError.
-func (r *Ring) ReadAt(cursor int64, limit int) (Chunk, error) {
+func (r *Ring) ReadAt(cursor int64, limit int) (Chunk, error) { return r.read(cursor, limit, nil) }
+
+// ReadInto is ReadAt with memory of the caller's for the data, as much as fits into it.
+func (r *Ring) ReadInto(cursor int64, buf []byte) (Chunk, error) {
+	return r.read(cursor, len(buf), buf)
+}
+
+func (r *Ring) read(cursor int64, limit int, buf []byte) (Chunk, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := r.end + r.missing
@@ -202,7 +209,9 @@ func (r *Ring) ReadAt(cursor int64, limit int) (Chunk, error) {
 	c := Chunk{From: max(cursor, r.first), Earliest: r.first, Gap: cursor < r.first || r.lost}
 	c.Next = min(r.end, c.From+int64(max(limit, 0)))
 	if n := c.Next - c.From; n > 0 {
-		c.Data = make([]byte, 0, n)
+		if c.Data = buf[:0]; buf == nil {
+			c.Data = make([]byte, 0, n)
+		}
 		for at := c.From; at < c.Next; {
 			part := r.span(at, c.Next)
 			c.Data = append(c.Data, part...)

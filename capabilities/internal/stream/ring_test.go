@@ -244,3 +244,21 @@ func BenchmarkRing(b *testing.B) {
 		_, _ = r.Write(p)
 	}
 }
+
+func TestReadInto(t *testing.T) {
+	r := NewRing(8)
+	_, _ = r.Write([]byte("0123456789"))
+	buf := []byte("xxxxxx")
+	c, err := r.ReadInto(0, buf[:4])
+	require.NoError(t, err)
+	require.Equal(t, Chunk{Data: []byte("2345"), From: 2, Next: 6, Earliest: 2, Gap: true, More: true}, c)
+	require.Equal(t, "2345xx", string(buf), "it is in the buffer")
+	c, err = r.ReadInto(6, buf)
+	require.NoError(t, err)
+	require.Equal(t, Chunk{Data: []byte("6789"), From: 6, Next: 10, Earliest: 2}, c)
+	c, err = r.ReadInto(10, buf)
+	require.NoError(t, err)
+	require.Empty(t, c.Data)
+	_, err = r.ReadInto(11, buf)
+	require.Error(t, err)
+}
