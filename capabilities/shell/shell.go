@@ -1,10 +1,15 @@
-// Package shell is the capability that runs commands: the tool bash.
+// Package shell is the capability that runs commands: the tools bash and run_shell.
 //
 //	ex.Register(shell.New(shell.Options{}))
 //
-// Every call is a fresh `bash -c` with nothing on its standard input, in the session's workspace or a
-// directory below its roots. It returns when the shell exits. What the command left running in the
-// background goes on, is listed in the result, and is ended with the session.
+// A call of bash is a fresh `bash -c` with nothing on its standard input, in the session's workspace or
+// a directory below its roots. It returns when the shell exits. Calls of run_shell of one session go, one
+// after another, to one bash that keeps its directory, variables and functions between them. What a
+// command left running in the background goes on, is listed in the result, and is ended with the session.
+//
+// The parts: bash.go is the tool bash; runshell_unix.go the tool run_shell, persistent_unix.go the bash
+// behind it and how one talks with it, execution_unix.go one command in it, keeper_unix.go which shell the
+// next command goes to. capture.go takes what a command prints, report.go and words.go make a result of it.
 package shell
 
 import (
@@ -80,25 +85,27 @@ func (s *Shell) Install(r *capabilities.Registrar) error {
 	r.OnSessionStart(s.start)
 	r.OnSessionEnd(s.end)
 	capabilities.AddTool(r, s.bashTool(), s.bash)
+	s.installPersistent(r)
 	return nil
 }
 
-// groupKey is where a session keeps the group of its commands.
-type groupKey struct{}
-
 func (s *Shell) start(_ context.Context, session *capabilities.Session) error {
 	s.login() // a slow profile delays the first session, not its first command
-	session.SetValue(groupKey{}, s.options.Children.NewGroup())
+	session.SetValue(stateKey{}, s.newState(session))
 	return nil
 }
 
 // end ends what the session's commands left running.
 func (s *Shell) end(session *capabilities.Session) {
-	if group, ok := session.Value(groupKey{}).(*spawn.Group); ok {
-		if survivors := group.Close(s.options.Grace); len(survivors) > 0 {
-			session.Logger().Warn("processes survived the session", survivorField(survivors))
-		}
+	st, err := stateOf(session)
+	if err != nil {
+		return
 	}
+	st.shell.close()
+	if survivors := st.group.Close(s.options.Grace); len(survivors) > 0 {
+		session.Logger().Warn("processes survived the session", survivorField(survivors))
+	}
+	st.shell.release()
 }
 
 func (s *Shell) login() map[string]string {
