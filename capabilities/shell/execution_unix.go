@@ -4,7 +4,9 @@ package shell
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/agent-executor/executor/capabilities/internal/spawn"
@@ -41,7 +43,11 @@ func (sh *persistent) begin(d *pipes, text, cd string, sink spawn.Sink) (*execut
 	}
 	x := &execution{sh: sh, files: f, out: spawn.NewIntake(f.read, sink), began: spawn.Now()}
 	sh.expectNothing()
-	line := `\builtin . ` + quoted(f.text) + ` </dev/null >|` + quoted(f.output) + ` 2>&1; ` + sh.ask() + "\n"
+	before := ""
+	if sh.code != 0 && strings.Contains(text, "$?") {
+		before = fmt.Sprintf("(exit %d) || ", sh.code) // what the command before has ended with
+	}
+	line := before + `\builtin . ` + quoted(f.text) + ` </dev/null >|` + quoted(f.output) + ` 2>&1; ` + sh.ask() + "\n"
 	if cd != "" {
 		line = `\builtin cd -- ` + quoted(cd) + "\n" + line
 	}
@@ -153,7 +159,7 @@ func (x *execution) back(limit time.Duration) bool {
 func (x *execution) stop(grace time.Duration) {
 	part := x.sh.p.Since(x.began, x.sh.left)
 	_ = os.Truncate(x.files.text, 0) // if the shell has not come to it yet, there is nothing to be run
-	x.sh.interrupt() // first: what ends before it is told does not go on to the next command
+	x.sh.interrupt()                 // first: what ends before it is told does not go on to the next command
 	part.Interrupt()
 	x.sh.tell("\n" + x.sh.ask() + "\n")
 	back := x.back(grace / 2)
@@ -177,6 +183,7 @@ func (x *execution) finish() (background []spawn.Member) {
 	x.files.remove()
 	if x.status != nil {
 		sh.find(x.status.pwd)
+		sh.code = x.status.code
 	}
 	if !x.held && (x.status == nil || x.status.last == sh.last) {
 		return nil

@@ -3,11 +3,20 @@
 package shell
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/agent-executor/executor/capabilities/internal/spawn"
+)
+
+const (
+	// envTime is how long the shell may take to say what it exports, maxEnv how long that may be.
+	envTime = 2 * time.Second
+	maxEnv  = 2 << 20
 )
 
 // keeper keeps the persistent shell of a session: the one that runs, or what is known of the last one.
@@ -20,6 +29,10 @@ type keeper struct {
 	cwd    string      // of the last shell; empty before the first
 	pipes  pipes
 	output []*spawn.Intake // of earlier commands, that somebody still held
+
+	mu      sync.Mutex
+	lastDir string   // cwd, for those who do not have the turn
+	lastEnv []string // what the shell exported when it was asked last; nil: never
 }
 
 func newKeeper() *keeper { return &keeper{turn: make(chan struct{}, 1)} }
@@ -62,6 +75,9 @@ func (k *keeper) done(x *execution) (lost bool) {
 	}
 	k.output = kept
 	k.cwd = x.sh.cwd
+	k.mu.Lock()
+	k.lastDir = k.cwd
+	k.mu.Unlock()
 	if x.sh.alive() {
 		return false
 	}
@@ -72,6 +88,56 @@ func (k *keeper) done(x *execution) (lost bool) {
 func (k *keeper) forget() {
 	_ = k.shell.in.Close()
 	k.cwd, k.had, k.shell = k.shell.cwd, true, nil
+}
+
+// surroundings is the directory and the environment that the shell gives to what it starts. While a
+// command runs in it, it is what they were when it was asked last; env is nil if it never was.
+func (k *keeper) surroundings() (dir string, env []string) {
+	select {
+	case k.turn <- struct{}{}:
+		if k.shell != nil && k.shell.alive() {
+			if env := k.exported(); env != nil {
+				k.mu.Lock()
+				k.lastEnv = env
+				k.mu.Unlock()
+			}
+		}
+		k.give()
+	default:
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lastDir, k.lastEnv
+}
+
+// exported asks the shell. It has the turn.
+func (k *keeper) exported() []string {
+	var out []byte
+	x, err := k.shell.begin(&k.pipes, `\builtin command -p env -0`, "", func(p []byte) {
+		if len(out) < maxEnv {
+			out = append(out, p...)
+		}
+	})
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), envTime)
+	defer cancel()
+	end := x.wait(ctx, nil)
+	if end != exited {
+		x.stop(0)
+	}
+	x.finish()
+	if k.done(x); end != exited || x.status == nil || x.status.code != 0 {
+		return nil
+	}
+	env := []string{}
+	for entry := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if !strings.HasPrefix(entry, "_=") && !strings.HasPrefix(entry, "SHLVL=") {
+			env = append(env, entry)
+		}
+	}
+	return env
 }
 
 // close ends the shell, before the group ends what it has left. release ends the rest after that.

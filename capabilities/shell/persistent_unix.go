@@ -39,6 +39,7 @@ type persistent struct {
 	deaf bool
 	left spawn.Left // of earlier commands
 	last string     // $! after the last command
+	code int        // $?
 	cwd  string
 
 	mu     sync.Mutex

@@ -205,6 +205,9 @@ func TestShellState(t *testing.T) {
 		{`set -- a b; shift`, "", b.dir},
 		{`echo $1 $SESSION_VARIABLE`, "b of the session\n", b.dir},
 		{`mkdir 'a b'\''c'; cd 'a b'\''c'`, "", b.dir + "/a b'c"},
+		{`(exit 3)`, "", b.dir + "/a b'c"},
+		{`echo $?`, "3\n", b.dir + "/a b'c"},
+		{`echo $?`, "0\n", b.dir + "/a b'c"},
 		{`PWD=/nonsense`, "", b.dir + "/a b'c"},
 		{`cd ..; ln -s sub link; cd link; pwd`, b.dir + "/link\n", b.dir + "/link"},
 	} {

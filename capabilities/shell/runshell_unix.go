@@ -14,13 +14,20 @@ import (
 )
 
 type runShellInput struct {
-	Command     string `json:"command" jsonschema:"the command, a script of any length"`
-	TimeoutMS   int64  `json:"timeout_ms,omitempty" jsonschema:"interrupts the command after this many milliseconds"`
-	Description string `json:"description,omitempty" jsonschema:"what the command is for, in a few words, for whoever watches"`
+	Command         string `json:"command" jsonschema:"the command, a script of any length"`
+	TimeoutMS       int64  `json:"timeout_ms,omitempty" jsonschema:"interrupts the command after this many milliseconds; in the background there is no limit unless this names one"`
+	Description     string `json:"description,omitempty" jsonschema:"what the command is for, in a few words, for whoever watches"`
+	RunInBackground bool   `json:"run_in_background,omitempty" jsonschema:"runs the command beside the shell and returns a task_id at once"`
+	Notify          bool   `json:"notify,omitempty" jsonschema:"with run_in_background: announces the end of the task"`
 }
 
 // Check implements protocol.Checker.
-func (in runShellInput) Check() error { return checkCommand(in.Command, in.TimeoutMS) }
+func (in runShellInput) Check() error {
+	if in.Notify && !in.RunInBackground {
+		return protocol.Errorf(protocol.CodeInvalidParams, "notify: is for run_in_background; the end of any other command is its result")
+	}
+	return checkCommand(in.Command, in.TimeoutMS)
+}
 
 func (s *Shell) runShellTool() capabilities.Tool {
 	return capabilities.Tool{
@@ -31,6 +38,8 @@ func (s *Shell) runShellTool() capabilities.Tool {
 			"Standard input is empty, so nothing can be asked. A program started with & goes on and is listed. "+
 			"A command that takes too long is interrupted, and the shell stays. exit, exec, or an error under set -e ends the shell: "+
 			"then state_lost is true, and the next call gets a new one in the same directory. "+
+			"With run_in_background the command runs in a bash of its own, with the directory and the exported variables that the shell has between commands; "+
+			"shell_task_output reads what it prints, shell_task_list lists such tasks, shell_task_kill ends one. "+
 			"The default timeout is %d ms, the longest %d ms. Long output is cut in the middle, with the whole of it in a file.",
 			s.options.Timeout.Milliseconds(), s.options.MaxTimeout.Milliseconds()),
 		Annotations: protocol.Annotations{Destructive: true, OpenWorld: true},
@@ -39,6 +48,9 @@ func (s *Shell) runShellTool() capabilities.Tool {
 
 func (s *Shell) installPersistent(r *capabilities.Registrar) {
 	capabilities.AddTool(r, s.runShellTool(), s.runShell)
+	capabilities.AddTool(r, taskOutputTool, s.taskOutput)
+	capabilities.AddTool(r, taskListTool, s.taskList)
+	capabilities.AddTool(r, taskKillTool, s.taskKill)
 }
 
 func (s *Shell) runShell(ctx context.Context, call *capabilities.Call, in runShellInput) (protocol.ToolOutput, error) {
@@ -53,6 +65,12 @@ func (s *Shell) runShell(ctx context.Context, call *capabilities.Call, in runShe
 	workspace, err := s.directory(call.Session(), "")
 	if err != nil {
 		return protocol.ToolOutput{}, err
+	}
+	if in.RunInBackground {
+		if in.TimeoutMS == 0 {
+			timeout = 0
+		}
+		return s.runTask(ctx, call, in, workspace, timeout)
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()

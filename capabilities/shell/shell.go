@@ -9,7 +9,8 @@
 //
 // The parts: bash.go is the tool bash; runshell_unix.go the tool run_shell, persistent_unix.go the bash
 // behind it and how one talks with it, execution_unix.go one command in it, keeper_unix.go which shell the
-// next command goes to. capture.go takes what a command prints, report.go and words.go make a result of it.
+// next command goes to. task.go is a command in the background, tasks.go those of a session, taskrun.go how one
+// begins, tasktools.go the tools for them, wake.go how the brain is told of an end. capture.go takes what a command prints, report.go and words.go make a result of it.
 package shell
 
 import (
@@ -30,6 +31,11 @@ type Options struct {
 
 	InlineBytes int   // of text in a result; 32 KiB, at least 4 KiB
 	SpillBytes  int64 // of raw output kept in a file when it is more than that; 64 MiB
+
+	MaxTasks  int           // background tasks that run at once in a session; 32
+	KeepTasks int           // ended tasks of a session that stay readable, the newest; 64
+	TaskBytes int           // of a task's output that wait to be read, the newest; 1 MiB
+	TaskGrace time.Duration // between SIGTERM and SIGKILL when a task is killed; 5 s
 
 	// KeepEnv names variables to pass to commands although they look like secrets.
 	KeepEnv []string
@@ -52,6 +58,15 @@ func (o *Options) defaults() {
 	set(&o.Timeout, protocol.DefaultBashTimeout)
 	set(&o.MaxTimeout, protocol.MaxBashTimeout)
 	set(&o.Grace, 2*time.Second)
+	set(&o.TaskGrace, 5*time.Second)
+	for _, n := range []struct {
+		field *int
+		to    int
+	}{{&o.MaxTasks, 32}, {&o.KeepTasks, 64}, {&o.TaskBytes, 1 << 20}} {
+		if *n.field <= 0 {
+			*n.field = n.to
+		}
+	}
 	if o.InlineBytes <= 0 {
 		o.InlineBytes = protocol.DefaultInlineResult
 	}
@@ -102,9 +117,11 @@ func (s *Shell) end(session *capabilities.Session) {
 		return
 	}
 	st.shell.close()
+	st.tasks.stop()
 	if survivors := st.group.Close(s.options.Grace); len(survivors) > 0 {
 		session.Logger().Warn("processes survived the session", survivorField(survivors))
 	}
+	st.tasks.wait()
 	st.shell.release()
 }
 

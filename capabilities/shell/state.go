@@ -13,10 +13,11 @@ type stateKey struct{}
 type state struct {
 	group *spawn.Group
 	shell *keeper
+	tasks *tasks
 }
 
-func (s *Shell) newState(*capabilities.Session) *state {
-	return &state{group: s.options.Children.NewGroup(), shell: newKeeper()}
+func (s *Shell) newState(session *capabilities.Session) *state {
+	return &state{group: s.options.Children.NewGroup(), shell: newKeeper(), tasks: newTasks(session, s.options)}
 }
 
 func stateOf(session *capabilities.Session) (*state, error) {
