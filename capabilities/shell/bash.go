@@ -26,14 +26,8 @@ func (in bashInput) Check() error {
 	invalid := func(format string, args ...any) error {
 		return protocol.Errorf(protocol.CodeInvalidParams, format, args...)
 	}
-	if strings.TrimSpace(in.Command) == "" {
-		return invalid("command: is empty")
-	}
-	if strings.ContainsRune(in.Command, 0) {
-		return invalid("command: contains a NUL character, which no command line can")
-	}
-	if in.TimeoutMS < 0 {
-		return invalid("timeout_ms: is negative")
+	if err := checkCommand(in.Command, in.TimeoutMS); err != nil {
+		return err
 	}
 	for name, value := range in.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
@@ -41,6 +35,31 @@ func (in bashInput) Check() error {
 		}
 	}
 	return nil
+}
+
+// checkCommand checks what the tools have in common.
+func checkCommand(command string, timeoutMS int64) error {
+	switch {
+	case strings.TrimSpace(command) == "":
+		return protocol.Errorf(protocol.CodeInvalidParams, "command: is empty")
+	case strings.ContainsRune(command, 0):
+		return protocol.Errorf(protocol.CodeInvalidParams, "command: contains a NUL character, which no command line can")
+	case timeoutMS < 0:
+		return protocol.Errorf(protocol.CodeInvalidParams, "timeout_ms: is negative")
+	}
+	return nil
+}
+
+// timeout is how long a call may take.
+func (s *Shell) timeout(ms int64) (time.Duration, error) {
+	if ms == 0 {
+		return s.options.Timeout, nil
+	}
+	// Compared before the conversion, which could overflow.
+	if limit := s.options.MaxTimeout.Milliseconds(); ms > limit {
+		return 0, protocol.Errorf(protocol.CodeInvalidParams, "timeout_ms: %d is more than the longest, %d", ms, limit)
+	}
+	return time.Duration(ms) * time.Millisecond, nil
 }
 
 func (s *Shell) bashTool() capabilities.Tool {
@@ -65,17 +84,13 @@ const (
 )
 
 func (s *Shell) bash(ctx context.Context, call *capabilities.Call, in bashInput) (protocol.ToolOutput, error) {
-	timeout := s.options.Timeout
-	if in.TimeoutMS > 0 {
-		// Compared before the conversion, which could overflow.
-		if limit := s.options.MaxTimeout.Milliseconds(); in.TimeoutMS > limit {
-			return protocol.ToolOutput{}, protocol.Errorf(protocol.CodeInvalidParams, "timeout_ms: %d is more than the longest, %d", in.TimeoutMS, limit)
-		}
-		timeout = time.Duration(in.TimeoutMS) * time.Millisecond
+	timeout, err := s.timeout(in.TimeoutMS)
+	if err != nil {
+		return protocol.ToolOutput{}, err
 	}
-	group, ok := call.Session().Value(groupKey{}).(*spawn.Group)
-	if !ok {
-		return protocol.ToolOutput{}, protocol.Errorf(protocol.CodeSessionNotActive, "the session runs no commands")
+	state, err := stateOf(call.Session())
+	if err != nil {
+		return protocol.ToolOutput{}, err
 	}
 	dir, err := s.directory(call.Session(), in.Cwd)
 	if err != nil {
@@ -91,7 +106,7 @@ func (s *Shell) bash(ctx context.Context, call *capabilities.Call, in bashInput)
 
 	report := newReport(call, s.options)
 	started := time.Now()
-	p, err := group.Start(spawn.Command{
+	p, err := state.group.Start(spawn.Command{
 		Script: in.Command + "\n", // a backslash at the very end goes on to the next line, as in a file
 		Dir:    dir,
 		Env:    env,

@@ -1,10 +1,16 @@
-// Package shell is the capability that runs commands: the tool bash.
+// Package shell is the capability that runs commands: the tools bash and run_shell.
 //
 //	ex.Register(shell.New(shell.Options{}))
 //
-// Every call is a fresh `bash -c` with nothing on its standard input, in the session's workspace or a
-// directory below its roots. It returns when the shell exits. What the command left running in the
-// background goes on, is listed in the result, and is ended with the session.
+// A call of bash is a fresh `bash -c` with nothing on its standard input, in the session's workspace or
+// a directory below its roots. It returns when the shell exits. Calls of run_shell of one session go, one
+// after another, to one bash that keeps its directory, variables and functions between them. What a
+// command left running in the background goes on, is listed in the result, and is ended with the session.
+//
+// The parts: bash.go is the tool bash; runshell_unix.go the tool run_shell, persistent_unix.go the bash
+// behind it and how one talks with it, execution_unix.go one command in it, keeper_unix.go which shell the
+// next command goes to. task.go is a command in the background, tasks.go those of a session, taskrun.go how one
+// begins, tasktools.go the tools for them, wake.go how the brain is told of an end. capture.go takes what a command prints, report.go and words.go make a result of it.
 package shell
 
 import (
@@ -25,6 +31,11 @@ type Options struct {
 
 	InlineBytes int   // of text in a result; 32 KiB, at least 4 KiB
 	SpillBytes  int64 // of raw output kept in a file when it is more than that; 64 MiB
+
+	MaxTasks  int           // background tasks that run at once in a session; 32
+	KeepTasks int           // ended tasks of a session that stay readable, the newest; 64
+	TaskBytes int           // of a task's output that wait to be read, the newest; 1 MiB
+	TaskGrace time.Duration // between SIGTERM and SIGKILL when a task is killed; 5 s
 
 	// KeepEnv names variables to pass to commands although they look like secrets.
 	KeepEnv []string
@@ -47,6 +58,15 @@ func (o *Options) defaults() {
 	set(&o.Timeout, protocol.DefaultBashTimeout)
 	set(&o.MaxTimeout, protocol.MaxBashTimeout)
 	set(&o.Grace, 2*time.Second)
+	set(&o.TaskGrace, 5*time.Second)
+	for _, n := range []struct {
+		field *int
+		to    int
+	}{{&o.MaxTasks, 32}, {&o.KeepTasks, 64}, {&o.TaskBytes, 1 << 20}} {
+		if *n.field <= 0 {
+			*n.field = n.to
+		}
+	}
 	if o.InlineBytes <= 0 {
 		o.InlineBytes = protocol.DefaultInlineResult
 	}
@@ -80,25 +100,29 @@ func (s *Shell) Install(r *capabilities.Registrar) error {
 	r.OnSessionStart(s.start)
 	r.OnSessionEnd(s.end)
 	capabilities.AddTool(r, s.bashTool(), s.bash)
+	s.installPersistent(r)
 	return nil
 }
 
-// groupKey is where a session keeps the group of its commands.
-type groupKey struct{}
-
 func (s *Shell) start(_ context.Context, session *capabilities.Session) error {
 	s.login() // a slow profile delays the first session, not its first command
-	session.SetValue(groupKey{}, s.options.Children.NewGroup())
+	session.SetValue(stateKey{}, s.newState(session))
 	return nil
 }
 
 // end ends what the session's commands left running.
 func (s *Shell) end(session *capabilities.Session) {
-	if group, ok := session.Value(groupKey{}).(*spawn.Group); ok {
-		if survivors := group.Close(s.options.Grace); len(survivors) > 0 {
-			session.Logger().Warn("processes survived the session", survivorField(survivors))
-		}
+	st, err := stateOf(session)
+	if err != nil {
+		return
 	}
+	st.shell.close()
+	st.tasks.stop()
+	if survivors := st.group.Close(s.options.Grace); len(survivors) > 0 {
+		session.Logger().Warn("processes survived the session", survivorField(survivors))
+	}
+	st.tasks.wait()
+	st.shell.release()
 }
 
 func (s *Shell) login() map[string]string {

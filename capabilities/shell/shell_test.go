@@ -525,7 +525,7 @@ func TestSessionsEndOnlyTheirOwn(t *testing.T) {
 
 func TestAdvertised(t *testing.T) {
 	b := newBench(t, Options{})
-	assert.Equal(t, []string{"bash"}, b.Host.Registry.ToolNames())
+	assert.Equal(t, []string{"bash", "run_shell", "shell_task_kill", "shell_task_list", "shell_task_output"}, b.Host.Registry.ToolNames())
 	raw := b.Host.Registry.Capabilities()[protocol.CapabilityShell]
 	assert.JSONEq(t, `{"enabled":true}`, string(raw))
 }

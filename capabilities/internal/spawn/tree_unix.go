@@ -42,6 +42,9 @@ type tree struct {
 	since uint64         // no member was started before
 	known map[int]uint64 // members seen so far, by pid, with their start times
 
+	spared  Left // they and their descendants are no members
+	partial bool // it is a part of another tree, which has the roots
+
 	ending sync.Mutex // one terminate at a time
 }
 
@@ -122,7 +125,7 @@ func (t *tree) scan() []row {
 	for i, r := range rows {
 		children[r.ppid] = append(children[r.ppid], i)
 	}
-	member := make([]bool, len(rows))
+	member := t.spare(rows, children) // looked at no more, like those that were found
 	var found []row
 	var add func(i int)
 	add = func(i int) {
@@ -229,6 +232,9 @@ func (t *tree) groups() map[int]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	groups := map[int]bool{}
+	if t.partial { // there are others in the group
+		return groups
+	}
 	for _, root := range t.roots {
 		if r, ok := rowOf(root.pid); ok && !root.reaped && r.start == root.start && r.pgid == root.pid {
 			groups[root.pid] = true

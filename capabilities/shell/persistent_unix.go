@@ -1,0 +1,299 @@
+//go:build unix
+
+package shell
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/agent-executor/executor/capabilities/internal/spawn"
+	"golang.org/x/sys/unix"
+)
+
+// setup is what a persistent shell is told first. SIGURG, which nothing else sends, ends what runs when
+// its present command ends, also if that took the interrupt for itself; between commands, when standard
+// input is the pipe of the requests, it does nothing.
+const setup = `set +o history +H; history -c; shopt -u checkwinsize; unset HISTFILE PROMPT_COMMAND MAILCHECK TMOUT; PS1= PS2=; ` +
+	`trap '[[ -p /dev/stdin ]] || builtin kill -INT $BASHPID' URG` + "\n"
+
+// persistent is one bash that runs one command after another. It is an interactive one without a
+// terminal: such a bash stays when a command is interrupted or has an error that would end a script.
+//
+// Its requests are lines on its standard input, its answers come from its standard output. A command is
+// a file that is read with the builtin `.`, with other files in the place of those two. Bash keeps them
+// meanwhile under numbers that are closed in what it starts, so that no command and no child has them.
+//
+// It is used by one goroutine at a time.
+type persistent struct {
+	p    *spawn.Process
+	in   *os.File // for requests; deaf says that one could not be written
+	deaf bool
+	left spawn.Left // of earlier commands
+	last string     // $! after the last command
+	code int        // $?
+	cwd  string
+
+	mu     sync.Mutex
+	said   []byte   // of an answer that is not complete
+	wanted []string // what the next answer begins with
+	answer chan status
+}
+
+// status is what the shell says after a command.
+type status struct {
+	code int
+	last string // $!
+	pwd  string
+}
+
+func startPersistent(group *spawn.Group, env []string, dir string) (*persistent, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer read.Close()
+	sh := &persistent{in: write, cwd: dir, answer: make(chan status, 1)}
+	sh.p, err = group.Start(spawn.Command{
+		Argv:   []string{"bash", "--noprofile", "--norc", "--noediting", "-i"},
+		Dir:    dir,
+		Env:    append(env, "HISTFILE="),
+		Stdin:  read,
+		Stdout: sh.heard,
+	})
+	if err != nil {
+		_ = write.Close()
+		return nil, err
+	}
+	sh.tell(setup)
+	return sh, nil
+}
+
+// tell writes lines for the shell. One that does not read them is found out by what does not come.
+func (sh *persistent) tell(lines string) {
+	_ = sh.in.SetWriteDeadline(time.Now().Add(time.Second))
+	if _, err := sh.in.WriteString(lines); err != nil {
+		sh.deaf = true
+	}
+}
+
+// unread is how many bytes of the lines the shell has not read; -1 when that is not known.
+func (sh *persistent) unread() int {
+	n := -1
+	if conn, err := sh.in.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) {
+			if got, err := unix.IoctlGetInt(int(fd), fionread); err == nil {
+				n = got
+			}
+		})
+	}
+	return n
+}
+
+// heard takes what the shell says. Between the answers there may be anything: what traps print.
+func (sh *persistent) heard(p []byte) {
+	const most = 64 << 10
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.said = append(sh.said, p...)
+	for {
+		end := bytes.IndexByte(sh.said, 0)
+		if end < 0 {
+			break
+		}
+		record := string(sh.said[:end])
+		sh.said = append(sh.said[:0], sh.said[end+1:]...)
+		for _, nonce := range sh.wanted {
+			if st, ok := statusIn(record, nonce); ok {
+				sh.wanted = nil
+				sh.answer <- st // there is room: one answer is wanted at a time
+				break
+			}
+		}
+	}
+	if len(sh.said) > most {
+		sh.said = append(sh.said[:0], sh.said[len(sh.said)-most/2:]...)
+	}
+}
+
+func statusIn(record, nonce string) (st status, ok bool) {
+	at := strings.LastIndex(record, nonce+" ")
+	if at < 0 {
+		return status{}, false
+	}
+	fields := strings.SplitN(record[at+len(nonce)+1:], " ", 3)
+	if len(fields) != 3 {
+		return status{}, false
+	}
+	code, err := strconv.Atoi(fields[0])
+	return status{code, fields[1], fields[2]}, err == nil
+}
+
+// ask is the line that makes the shell answer. What the answer begins with cannot be known before.
+func (sh *persistent) ask() string {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	nonce := hex.EncodeToString(random[:])
+	sh.mu.Lock()
+	sh.wanted = append(sh.wanted, nonce)
+	sh.mu.Unlock()
+	return `\builtin printf '%s %s %s %s\0' ` + nonce + ` "$?" "${!-}" "${PWD-}"`
+}
+
+// expectNothing forgets about an answer that did not come, or came too late.
+func (sh *persistent) expectNothing() {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.wanted = nil
+	select {
+	case <-sh.answer:
+	default:
+	}
+}
+
+// alive says whether the shell is there. One that became another program by exec is not.
+func (sh *persistent) alive() bool {
+	select {
+	case <-sh.p.Exited():
+		return false
+	default:
+		return true
+	}
+}
+
+// interrupt makes the shell give up what it does.
+func (sh *persistent) interrupt() {
+	for _, sig := range []os.Signal{syscall.SIGURG, syscall.SIGINT, syscall.SIGCONT} {
+		_ = sh.p.Signal(sig)
+	}
+}
+
+// kill ends the shell, and nothing of what it has started.
+func (sh *persistent) kill() {
+	_ = sh.p.Signal(os.Kill)
+	select {
+	case <-sh.p.Exited():
+	case <-time.After(2 * time.Second): // it cannot be ended; its group tries again
+	}
+}
+
+// close lets the shell end by itself, or kills it.
+func (sh *persistent) close() {
+	_ = sh.in.Close()
+	select {
+	case <-sh.p.Exited():
+	case <-time.After(200 * time.Millisecond):
+		sh.kill()
+	}
+}
+
+// find asks where the shell is: under the name it has for that, if it is the right one.
+func (sh *persistent) find(pwd string) {
+	link := "/proc/" + strconv.Itoa(sh.p.PID()) + "/cwd"
+	if here, err := os.Stat(link); err == nil {
+		if named, err := os.Stat(pwd); err != nil || !filepath.IsAbs(pwd) || !os.SameFile(here, named) {
+			if real, err := os.Readlink(link); err == nil {
+				sh.cwd = strings.TrimSuffix(real, " (deleted)")
+				return
+			}
+		}
+	}
+	if filepath.IsAbs(pwd) {
+		sh.cwd = pwd
+	}
+}
+
+// astray says that the directory of the shell has been removed, or replaced by another one.
+func (sh *persistent) astray() bool {
+	named, err := os.Stat(sh.cwd)
+	if err != nil {
+		return true
+	}
+	here, err := os.Stat("/proc/" + strconv.Itoa(sh.p.PID()) + "/cwd")
+	return err == nil && !os.SameFile(here, named)
+}
+
+// quoted makes one word of any text.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// pipes is a private directory for the files of a session's commands. It is used by one goroutine at a
+// time; whoever made it removes it.
+type pipes struct {
+	dir    string // empty before the first
+	number int
+}
+
+// files are those of one command.
+type files struct {
+	text   string // the name of what is to be run
+	output string // the name of the pipe for its output
+	read   *os.File
+	write  *os.File // held so that the pipe does not end before it has begun
+}
+
+func (d *pipes) make(text string) (f files, err error) {
+	if d.dir == "" {
+		if d.dir, err = privateDir(); err != nil {
+			return files{}, err
+		}
+	}
+	d.number++
+	f.text = filepath.Join(d.dir, strconv.Itoa(d.number))
+	f.output = f.text + "o"
+	defer func() {
+		if err != nil {
+			f.remove()
+			err = fmt.Errorf("make the files of the command: %w", err)
+		}
+	}()
+	if err = os.WriteFile(f.text, []byte(text+"\n"), 0o600); err != nil { // a backslash at the very end goes on to the next line, as in a file
+		return f, err
+	}
+	if err = syscall.Mkfifo(f.output, 0o600); err != nil {
+		return f, err
+	}
+	if f.read, err = openPipe(f.output, syscall.O_RDONLY); err != nil {
+		return f, err
+	}
+	if f.write, err = openPipe(f.output, syscall.O_WRONLY); err != nil {
+		_ = f.read.Close()
+	}
+	return f, err
+}
+
+// remove removes the names: nobody is to find the pipe any more.
+func (f files) remove() {
+	_ = os.Remove(f.text)
+	_ = os.Remove(f.output)
+}
+
+// remove removes the directory.
+func (d *pipes) remove() {
+	if d.dir != "" {
+		_ = os.RemoveAll(d.dir)
+	}
+}
+
+// privateDir makes a directory, in memory where the system has a place for that.
+func privateDir() (string, error) {
+	if dir, err := os.MkdirTemp("/dev/shm", "exsh-"); err == nil {
+		return dir, nil
+	}
+	return os.MkdirTemp("", "exsh-")
+}
+
+func openPipe(name string, mode int) (*os.File, error) {
+	fd, err := syscall.Open(name, mode|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
