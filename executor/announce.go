@@ -118,6 +118,8 @@ func (c *connection) announce(ctx context.Context) error {
 		return nil
 	}
 	retry, said := newResultRetry(), sync.OnceFunc(func() { close(c.announced) })
+	now, cancel := context.WithCancel(ctx) // without waiting
+	cancel()
 	for {
 		if c.e.ended.empty() {
 			said()
@@ -125,6 +127,9 @@ func (c *connection) announce(ctx context.Context) error {
 		p, err := c.e.ended.next(ctx)
 		if err != nil {
 			return nil
+		}
+		if c.e.box.Settled(now, p.SessionID) != nil {
+			said() // a result of it rests, for as long as the brain does not take it
 		}
 		if err := c.e.box.Settled(ctx, p.SessionID); err != nil {
 			return nil

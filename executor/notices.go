@@ -9,8 +9,12 @@ import (
 	"github.com/agent-executor/executor/protocol"
 )
 
-// maxUnproven bounds the notices that were sent and may have been lost; the oldest go.
-const maxUnproven = 4096
+// maxUnproven bounds the notices that were sent and may have been lost, and maxWaiting
+// those that were not sent; the oldest go.
+const (
+	maxUnproven = 4096
+	maxWaiting  = 16 << 10
+)
 
 // notices are notifications that are sent at least once (capabilities.Tell): over each
 // connection again, until a heartbeat that was sent behind them on the same connection
@@ -36,15 +40,22 @@ func (q *notices) init() { q.more = make(chan struct{}, 1) }
 // tellOf is capabilities.SessionConfig.Tell of a session.
 func (e *Executor) tellOf(session string) func(protocol.Spec, any) {
 	return func(spec protocol.Spec, params any) {
-		e.notices.put(&notice{session: session, spec: spec, params: params})
+		if !e.notices.put(&notice{session: session, spec: spec, params: params}) {
+			e.dropped.Add(1)
+		}
 	}
 }
 
-func (q *notices) put(x *notice) {
+// put adds one; false when the oldest had to go for it.
+func (q *notices) put(x *notice) (room bool) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.waiting = append(q.waiting, x)
-	q.mu.Unlock()
+	if room = len(q.waiting) <= maxWaiting; !room {
+		q.waiting = slices.Delete(q.waiting, 0, 1)
+	}
 	q.wake()
+	return room
 }
 
 func (q *notices) wake() {

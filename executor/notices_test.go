@@ -161,6 +161,34 @@ func TestNoticesComeLast(t *testing.T) {
 	})
 }
 
+// An end that waits for a result which the brain does not take holds up no notices.
+func TestNoticesBesideARestingResult(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.script(func(s *script) {
+			statuses(s)
+			s.result = func(int, protocol.ToolResultParams) (bool, error) {
+				return false, protocol.Errorf(protocol.CodeExecutorBusy, "never")
+			}
+		})
+		h := hold()
+		w.run(nil, tells(), h)
+		synctest.Wait()
+		s.assign(1)
+		require.NoError(t, s.tryAssign("s2", "work", 1))
+		sleep(time.Second)
+		_, err := rpc.Call(w.ctx, s.conn(), protocol.ToolCall, protocol.ToolCallParams{SessionID: "s2", ToolCallID: "held", Tool: "hold"})
+		require.NoError(t, err)
+		w.sessionEnds("s2")
+		sleep(time.Second)
+		w.net.Cut()
+		sleep(30 * time.Second)
+		require.NoError(t, s.call("a", "tell"))
+		sleep(time.Second)
+		require.Equal(t, "a", s.told())
+		require.Zero(t, s.count(protocol.SessionEnded.Name))
+	})
+}
+
 // sessionEnds ends a session as session.stop does.
 func (w *world) sessionEnds(id string) {
 	w.mu.Lock()

@@ -80,6 +80,7 @@ func (t *table) restore() {
 		var r record
 		if err := json.Unmarshal(raw, &r); err != nil || len(r.Spec) != len(specHash{}) {
 			t.session.Logger().Warn("the note of a process cannot be read; it is not started again", zap.Error(err))
+			r = record{}
 		}
 		ch := formerChild(id, r)
 		if r.End == nil {

@@ -92,7 +92,8 @@ func script(text string) protocol.ProcessStartParams {
 	return protocol.ProcessStartParams{Argv: []string{"bash", "-c", text}}
 }
 
-// cutting cuts the connection again and again until the test is through with it.
+// cutting cuts the connection again and again until the test is through with it, each a while after it
+// was made: a slow machine gets something done too.
 func (r *remote) cutting(every time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	var work sync.WaitGroup
@@ -100,7 +101,9 @@ func (r *remote) cutting(every time.Duration) (stop func()) {
 		for ctx.Err() == nil {
 			select {
 			case <-time.After(every):
-				r.faults.CutNow()
+				if r.ex.Status().ConnectionID != "" {
+					r.faults.CutNow()
+				}
 			case <-ctx.Done():
 			}
 		}

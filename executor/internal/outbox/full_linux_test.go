@@ -117,6 +117,41 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
+// Notes on a disk that is full are in memory, which a kill takes: then it is known that
+// something is missing. With room again they are all there.
+func TestNotesOnAFullDisk(t *testing.T) {
+	dir := smallDisk(t)
+	b := openIn(t, dir)
+	b.Note("s", "before", []byte("1"))
+	filler := fillDisk(t, dir)
+	n := 0
+	for ; b.Degraded() == nil; n++ {
+		b.Note("s", fmt.Sprint(n), make([]byte, 2000))
+		require.Less(t, n, 1000)
+	}
+	b.Note("s", "before", []byte("2"))
+	b.Note("s", "gone", []byte("x"))
+	b.ForgetNote("s", "gone")
+	require.Len(t, b.Notes("s"), n+1)
+
+	image := t.TempDir()
+	require.NoError(t, os.CopyFS(filepath.Join(image, "state"), os.DirFS(dir)))
+	killed := openIn(t, filepath.Join(image, "state"))
+	require.True(t, killed.Wounded())
+	require.NoError(t, killed.Close())
+
+	require.NoError(t, os.Remove(filler))
+	time.Sleep(retryFull)
+	require.NoError(t, b.Recover())
+	require.NoError(t, b.Degraded())
+	require.NoError(t, b.Close())
+	b = openIn(t, dir)
+	require.False(t, b.Wounded())
+	require.Len(t, b.Notes("s"), n+1)
+	require.Equal(t, "2", string(b.Notes("s")["before"]))
+	require.NoError(t, b.Close())
+}
+
 // A disk that is full from the start holds up nobody.
 func TestFullFromTheStart(t *testing.T) {
 	dir := smallDisk(t)
