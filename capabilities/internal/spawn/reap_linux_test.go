@@ -157,7 +157,7 @@ func TestReapOrphansAsProcess1(t *testing.T) {
 				script(t, g, `(sleep 0.2 & exec sleep 0.4) & disown; true`).Wait()
 			}
 		})
-		for range 100 {
+		for range 60 {
 			p, err := g.Start(Command{Argv: []string{"/bin/sh", "-c", "exit 7"}, Env: []string{}})
 			require.NoError(t, err)
 			require.Equal(t, 7, p.Wait().Code)
