@@ -25,10 +25,10 @@ import (
 // Case 5: what is waited for in the foreground is no background, and a limit ends it.
 func TestForegroundWait(t *testing.T) {
 	b := newBench(t, Options{})
-	r := b.limited(`sleep 8501 & wait; echo END`, 300)
+	r := b.limited(`sleep `+unique(8501)+` & wait; echo END`, 300)
 	assert.True(t, r.TimedOut)
 	assert.Empty(t, r.Stdout)
-	assert.False(t, running(t, "sleep 8501"))
+	assert.False(t, running(t, "sleep "+unique(8501)))
 	started := time.Now()
 	r = b.limited(`sleep 0.5 & wait; echo END`, 60_000)
 	require.Nil(t, r.err)
@@ -58,16 +58,16 @@ func TestNothingLeftAfterCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()
-		for !running(t, "sleep 8502") {
+		for !running(t, "sleep "+unique(8502)) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()
-	r := b.call(ctx, map[string]any{"command": `trap '' TERM; setsid sleep 8502 & sleep 8502 & wait`})
+	r := b.call(ctx, map[string]any{"command": `trap '' TERM; setsid sleep ` + unique(8502) + ` & sleep ` + unique(8502) + ` & wait`})
 	assert.ErrorIs(t, r.err, protocol.ErrCanceled)
-	assert.False(t, running(t, "sleep 8502"))
-	b.run(`setsid sleep 8503 >/dev/null 2>&1 & disown`)
+	assert.False(t, running(t, "sleep "+unique(8502)))
+	b.run(`setsid sleep ` + unique(8503) + ` >/dev/null 2>&1 & disown`)
 	b.End()
-	assert.False(t, running(t, "sleep 8503"))
+	assert.False(t, running(t, "sleep "+unique(8503)))
 }
 
 // Case 26: text in UTF-16 is no text; nothing of it is U+0000, and that is said.

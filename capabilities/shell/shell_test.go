@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,6 +89,18 @@ func (b *bench) run(command string) result {
 func (b *bench) limited(command string, ms int) result {
 	b.t.Helper()
 	return b.call(context.Background(), map[string]any{"command": command, "timeout_ms": ms})
+}
+
+// unique is a number of seconds that nobody else on this machine sleeps for. It does not end in 0, which
+// perl would leave out.
+func unique(n int) string { return fmt.Sprintf("%d.%d1", n, os.Getpid()) }
+
+// freePort is a port of this machine that nobody listens on.
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // running says whether a process with this command line is there.
@@ -173,11 +186,11 @@ func TestBackground(t *testing.T) {
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
-			command := strings.ReplaceAll(command, "8101", strconv.Itoa(8101+i))
+			command := strings.ReplaceAll(command, "8101", unique(8101+i))
 			b := newBench(t, Options{})
 			started := time.Now()
 			r := b.run(command)
-			assert.Less(t, time.Since(started), 2*time.Second)
+			assert.Less(t, time.Since(started), prompt)
 			require.Nil(t, r.err)
 			assert.Equal(t, 0, *r.ExitCode)
 			assert.Contains(t, r.Stdout, "done\n")
@@ -186,12 +199,15 @@ func TestBackground(t *testing.T) {
 			assert.Contains(t, r.text, "[still running in the background: pid "+strconv.Itoa(r.Background[0].PID))
 			assert.Equal(t, "NEXT\n", b.run(`sleep 0.2; echo NEXT`).Stdout)
 			b.End()
-			assert.False(t, running(t, `sleep `+strconv.Itoa(8101+i)))
+			assert.False(t, running(t, `sleep `+unique(8101+i)))
 			state, _ := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(r.Background[0].PID)).Output()
 			assert.Contains(t, []string{"", "Z"}, strings.TrimSpace(string(state)), "gone, or left to init to be reaped")
 		})
 	}
 }
+
+// prompt is much less than what is not waited for, and enough for a busy machine.
+const prompt = 20 * time.Second
 
 var counter atomic.Int64 // makes the sleeps of parallel tests different ones
 
@@ -213,10 +229,10 @@ func TestTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, Options{Grace: 300 * time.Millisecond})
-			number := strconv.Itoa(82_000 + int(counter.Add(1)))
+			number := unique(82_000 + int(counter.Add(1)))
 			started := time.Now()
 			r := b.limited(strings.ReplaceAll(test.command, "8201", number), 500)
-			assert.Less(t, time.Since(started), 2*time.Second)
+			assert.Less(t, time.Since(started), prompt)
 			require.NotNil(t, r.err)
 			assert.ErrorIs(t, r.err, protocol.ErrTimeout)
 			assert.Equal(t, protocol.OutcomeFailed, r.outcome)
@@ -238,7 +254,7 @@ func TestFloodTimesOut(t *testing.T) {
 	b := newBench(t, Options{SpillBytes: 1 << 20})
 	started := time.Now()
 	r := b.limited(`yes`, 500)
-	assert.Less(t, time.Since(started), 2*time.Second)
+	assert.Less(t, time.Since(started), prompt)
 	assert.True(t, r.TimedOut && r.Truncated)
 	assert.True(t, strings.HasPrefix(r.text, "y\ny\n"))
 	assert.Contains(t, r.text, "holds the first 1048576 bytes of the output")
@@ -256,6 +272,7 @@ func TestFloodTimesOut(t *testing.T) {
 
 // Case 9: a canceled command that ignores SIGTERM has let go of its port when the call ends.
 func TestCancel(t *testing.T) {
+	port := freePort(t)
 	for range 2 {
 		b := newBench(t, Options{Grace: 200 * time.Millisecond})
 		ctx, cancel := context.WithCancel(context.Background())
@@ -266,7 +283,7 @@ func TestCancel(t *testing.T) {
 				return p.Stream == protocol.StreamStdout && string(p.Data) == "bound\n"
 			})
 		})
-		r := b.call(ctx, map[string]any{"command": `trap '' TERM; perl -MIO::Socket::INET -e '$|=1; my $s = IO::Socket::INET->new(LocalAddr=>"127.0.0.1:38766",Listen=>1) or die "taken\n"; print "bound\n"; sleep 60' & wait`})
+		r := b.call(ctx, map[string]any{"command": `trap '' TERM; perl -MIO::Socket::INET -e '$|=1; my $s = IO::Socket::INET->new(LocalAddr=>"127.0.0.1:` + port + `",Listen=>1) or die "taken\n"; print "bound\n"; sleep 60' & wait`})
 		wg.Wait()
 		assert.Equal(t, protocol.OutcomeCanceled, r.outcome)
 		assert.ErrorIs(t, r.err, protocol.ErrCanceled)
@@ -514,11 +531,11 @@ func TestFreshScripts(t *testing.T) {
 
 func TestSessionsEndOnlyTheirOwn(t *testing.T) {
 	one, two := newBench(t, Options{}), newBench(t, Options{})
-	one.run(`sleep 8301 >/dev/null 2>&1 &`)
-	two.run(`sleep 8302 >/dev/null 2>&1 &`)
+	one.run(`sleep ` + unique(8301) + ` >/dev/null 2>&1 &`)
+	two.run(`sleep ` + unique(8302) + ` >/dev/null 2>&1 &`)
 	one.End()
-	assert.False(t, running(t, "sleep 8301"))
-	assert.True(t, running(t, "sleep 8302"))
+	assert.False(t, running(t, "sleep "+unique(8301)))
+	assert.True(t, running(t, "sleep "+unique(8302)))
 	r := one.run(`true`)
 	assert.ErrorIs(t, r.err, protocol.ErrSessionNotActive)
 }

@@ -59,6 +59,7 @@ func TestLayers(t *testing.T) {
 // Cases 40 and X8: the PATH of the login shell, whatever else its profile does.
 func TestCaptureLogin(t *testing.T) {
 	const rc = "case $- in *i*) ;; *) return;; esac\nPATH=$HOME/tools:$PATH\n"
+	number := unique()
 	for name, test := range map[string]struct {
 		files map[string]string
 		tools bool // PATH holds ~/tools
@@ -67,7 +68,7 @@ func TestCaptureLogin(t *testing.T) {
 		"interactive bashrc":    {files: map[string]string{".bashrc": rc}, tools: true},
 		"profile":               {files: map[string]string{".bash_profile": "export PATH=$HOME/tools:$PATH\n"}, tools: true},
 		"banner":                {files: map[string]string{".bash_profile": "echo WELCOME PATH=/evil; echo HELLO >&2; PATH=$HOME/tools:$PATH\n"}, tools: true},
-		"background child":      {files: map[string]string{".bash_profile": "sleep 6080 &\nPATH=$HOME/tools:$PATH\n"}, tools: true},
+		"background child":      {files: map[string]string{".bash_profile": "sleep " + number + " &\nPATH=$HOME/tools:$PATH\n"}, tools: true},
 		"reads the input":       {files: map[string]string{".bash_profile": "read -r answer; PATH=$HOME/tools:$PATH\n"}, tools: true},
 		"hangs on exit":         {files: map[string]string{".bash_profile": "trap 'sleep 60' EXIT; PATH=$HOME/tools:$PATH\n"}, tools: true},
 		"hangs interactively":   {files: map[string]string{".bash_profile": "case $- in *i*) sleep 60;; esac\nPATH=$HOME/tools:$PATH\n"}, tools: true},
@@ -95,5 +96,5 @@ func TestCaptureLogin(t *testing.T) {
 			assert.NotContains(t, login["PATH"], "evil")
 		})
 	}
-	assert.False(t, alive("sleep 6080"), "what a profile leaves running is ended")
+	assert.False(t, alive("sleep "+number), "what a profile leaves running is ended")
 }

@@ -236,12 +236,18 @@ func TestSweepLeavesOthersAlone(t *testing.T) {
 
 // markerOf is the marker in the environment of a process, with its name.
 func markerOf(t *testing.T, pid int) string {
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	require.NoError(t, err)
-	entries := strings.Split(string(environ), "\x00")
-	at := slices.IndexFunc(entries, func(e string) bool { return strings.HasPrefix(e, Marker+"=") })
-	require.GreaterOrEqual(t, at, 0)
-	return entries[at]
+	var marker string
+	require.True(t, eventually(func() bool { // in the middle of an exec there is nothing
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		require.NoError(t, err)
+		for entry := range strings.SplitSeq(string(environ), "\x00") {
+			if strings.HasPrefix(entry, Marker+"=") {
+				marker = entry
+			}
+		}
+		return marker != ""
+	}))
+	return marker
 }
 
 // A process that was given a copy of the environment, as a service manager or a terminal multiplexer

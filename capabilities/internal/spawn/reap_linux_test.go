@@ -51,27 +51,28 @@ func TestReapOrphans(t *testing.T) {
 // one: the test runs itself as nobody, with a setuid program.
 func TestSurvivorOfAnotherUser(t *testing.T) {
 	if dir := os.Getenv("TEST_AS_NOBODY"); dir != "" {
+		number := "71999." + strconv.Itoa(os.Getppid())
 		g := NewGroup()
 		out := newOutput()
-		p, err := g.Start(Command{Script: dir + `/become --reuid=0 --regid=0 --clear-groups sleep 71999 & echo started; wait`,
+		p, err := g.Start(Command{Script: dir + `/become --reuid=0 --regid=0 --clear-groups sleep ` + number + ` & echo started; wait`,
 			Env: []string{"PATH=/usr/bin:/bin"}, Dir: dir, Stdout: out.sink})
 		require.NoError(t, err)
 		defer g.Close(0)
 		out.until(t, "started")
-		isSleep := func(m Member) bool { return m.Command == "sleep 71999" } // not yet: still the one that becomes root
+		isSleep := func(m Member) bool { return m.Command == "sleep "+number } // not yet: still the one that becomes root
 		require.Eventually(t, func() bool { return slices.ContainsFunc(p.Background(), isSleep) }, 10*time.Second, 10*time.Millisecond)
 		started := time.Now()
 		survivors := p.Terminate(300 * time.Millisecond)
 		assert.Less(t, time.Since(started), 20*time.Second) // it is not waited for; a busy machine is slow
 		require.Len(t, survivors, 1)
-		assert.Equal(t, "sleep 71999", survivors[0].Command)
+		assert.Equal(t, "sleep "+number, survivors[0].Command)
 		assert.Equal(t, "not permitted to signal it", survivors[0].Reason)
 		assert.Equal(t, "SIGTERM", p.Wait().Signal)
 		return
 	}
 	text, err := asNobodyWith(t, "TestSurvivorOfAnotherUser")
 	for _, r := range processTable() {
-		if commandOf(r.pid) == "sleep 71999" {
+		if commandOf(r.pid) == "sleep 71999."+strconv.Itoa(os.Getpid()) {
 			assert.NoError(t, syscall.Kill(r.pid, syscall.SIGKILL), strconv.Itoa(r.pid))
 		}
 	}
@@ -156,7 +157,7 @@ func TestReapOrphansAsProcess1(t *testing.T) {
 				script(t, g, `(sleep 0.2 & exec sleep 0.4) & disown; true`).Wait()
 			}
 		})
-		for range 100 {
+		for range 60 {
 			p, err := g.Start(Command{Argv: []string{"/bin/sh", "-c", "exit 7"}, Env: []string{}})
 			require.NoError(t, err)
 			require.Equal(t, 7, p.Wait().Code)

@@ -4,6 +4,8 @@ package spawn
 
 import (
 	"bytes"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,8 +97,17 @@ func testEnv() []string { return Environment(nil, Policy{}, nil) }
 
 var counter atomic.Int64
 
-// unique is a number of seconds that no other sleep of this run has.
-func unique() string { return strconv.Itoa(70_000 + int(counter.Add(1))) }
+// unique is a number of seconds that no other sleep on this machine has. It does not end in 0, which
+// perl would leave out.
+func unique() string { return fmt.Sprintf("%d.%d1", 70_000+int(counter.Add(1)), os.Getpid()) }
+
+// freePort is a port of this machine that nobody listens on.
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
 
 // alive says whether a process whose command line contains the text is there.
 func alive(text string) bool {
@@ -283,8 +294,9 @@ func TestInterruptReachesTheTree(t *testing.T) {
 func TestPortIsFreeAfterTerminate(t *testing.T) { portIsFreeAfter(t, newGroup(t)) }
 
 func portIsFreeAfter(t *testing.T, g *Group) {
+	port := freePort(t)
 	for range 3 {
-		c := script(t, g, `trap '' TERM; perl -MIO::Socket::INET -e '$|=1; my $s = IO::Socket::INET->new(LocalAddr=>"127.0.0.1:38765",Listen=>1) or die "taken\n"; print "bound\n"; sleep 60' & wait`)
+		c := script(t, g, `trap '' TERM; perl -MIO::Socket::INET -e '$|=1; my $s = IO::Socket::INET->new(LocalAddr=>"127.0.0.1:`+port+`",Listen=>1) or die "taken\n"; print "bound\n"; sleep 60' & wait`)
 		c.out.until(t, "bound")
 		assert.Empty(t, c.Terminate(100*time.Millisecond))
 	}
