@@ -190,17 +190,20 @@ func BenchmarkLine(b *testing.B) {
 }
 
 // flooded is a program that prints without end, pushed with a window of 256 KB to a brain that reads 50 MB
-// a second: stop ends it.
+// a second. It has begun when flooded returns; stop ends it.
 func (s *benchSeat) flooded() (stop func() (moved int64)) {
 	const window, perSecond = 256 << 10, 50e6
 	var moved, acked int64
 	began := time.Now()
-	ended := make(chan struct{})
-	var end sync.Once
+	begun, ended := make(chan struct{}), make(chan struct{})
+	var begin, end sync.Once
 	s.onOutput(func(ctx context.Context, p protocol.ProcessOutputParams) {
 		moved += int64(len(p.Data))
 		if early := time.Duration(float64(moved)/perSecond*1e9) - time.Since(began); early > 0 {
 			time.Sleep(early)
+		}
+		if moved > 1<<20 {
+			begin.Do(func() { began = time.Now(); moved = 0; close(begun) })
 		}
 		if p.EOF {
 			end.Do(func() { close(ended) })
@@ -213,6 +216,7 @@ func (s *benchSeat) flooded() (stop func() (moved int64)) {
 	})
 	state := s.begin(protocol.ProcessStartParams{Argv: []string{"yes"}, OnFull: protocol.OnFullBlock, Stderr: protocol.StderrMerge})
 	ask(s, protocol.ProcessSubscribe, protocol.ProcessSubscribeParams{SessionID: s.ID(), ProcessID: state.ProcessID, WindowBytes: window})
+	<-begun
 	return func() int64 {
 		s.terminate(state.ProcessID, 0)
 		<-ended
@@ -230,18 +234,16 @@ func BenchmarkBesideFlood(b *testing.B) {
 		alone := timed(1000, trivial)
 		before := statusOf(s.pid, "VmRSS")
 		most := 0
+		stop, began := s.flooded(), time.Now()
 		for range benchRounds {
-			stop := s.flooded()
-			began := time.Now()
-			beside := timed(300, func() {
+			f.times("beside-flood", timed(1000, func() {
 				trivial()
 				most = max(most, statusOf(s.pid, "VmRSS"))
-			})
-			took := time.Since(began)
-			f.add("flood-MB/s", float64(stop())/1e6/took.Seconds())
-			f.times("beside-flood", beside)
+			}))
 			f.times("alone", alone)
 		}
+		took := time.Since(began)
+		f.add("flood-MB/s", float64(stop())/1e6/took.Seconds())
 		f.add("RSS-growth-MB", float64(most-before)/1024)
 		time.Sleep(time.Minute)
 		f.add("RSS-a-minute-later-ratio", float64(statusOf(s.pid, "VmRSS"))/float64(before))

@@ -125,6 +125,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	})
 	defer stop()
 	orphans.Go(func() { standard.ReapOrphans(ctx) })
+	orphans.Go(func() { restMemory(ctx) })
 	if err := runAll(ctx, agents); err != nil {
 		return err
 	}
