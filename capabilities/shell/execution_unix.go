@@ -184,6 +184,9 @@ func (x *execution) finish() (background []spawn.Member) {
 	if x.status != nil {
 		sh.find(x.status.pwd)
 		sh.code = x.status.code
+		if strings.ContainsRune(x.status.options, 'r') {
+			sh.kill()
+		}
 	}
 	if !x.held && (x.status == nil || x.status.last == sh.last) {
 		return nil

@@ -52,7 +52,9 @@ type persistent struct {
 type status struct {
 	code int
 	last string // $!
-	pwd  string
+	// options is $-; a shell that has become a restricted one, with r, takes no more commands.
+	options string
+	pwd     string
 }
 
 func startPersistent(group *spawn.Group, env []string, dir string) (*persistent, error) {
@@ -129,12 +131,12 @@ func statusIn(record, nonce string) (st status, ok bool) {
 	if at < 0 {
 		return status{}, false
 	}
-	fields := strings.SplitN(record[at+len(nonce)+1:], " ", 3)
-	if len(fields) != 3 {
+	fields := strings.SplitN(record[at+len(nonce)+1:], " ", 4)
+	if len(fields) != 4 {
 		return status{}, false
 	}
 	code, err := strconv.Atoi(fields[0])
-	return status{code, fields[1], fields[2]}, err == nil
+	return status{code, fields[1], fields[2], fields[3]}, err == nil
 }
 
 // ask is the line that makes the shell answer. What the answer begins with cannot be known before.
@@ -145,7 +147,7 @@ func (sh *persistent) ask() string {
 	sh.mu.Lock()
 	sh.wanted = append(sh.wanted, nonce)
 	sh.mu.Unlock()
-	return `\builtin printf '%s %s %s %s\0' ` + nonce + ` "$?" "${!-}" "${PWD-}"`
+	return `\builtin printf '%s %s %s %s %s\0' ` + nonce + ` "$?" "${!-}" "$-" "${PWD-}"`
 }
 
 // expectNothing forgets about an answer that did not come, or came too late.

@@ -116,10 +116,11 @@ func TestShellTexts(t *testing.T) {
 		"break":                  {`break; continue; echo on`, "*on\n", 0, false},
 		"posix":                  {`set -o posix; echo ok`, "ok\n", 0, false},
 		"options":                {`set -Cfkb; shopt -s extdebug nullglob failglob lastpipe; echo ok`, "ok\n", 0, false},
+		"restricted":             {`set -r; echo ok`, "ok\n", 0, true},
 		"commands skipped":       {`shopt -s extdebug; trap false DEBUG`, "", -1, true},
 		"descriptors closed":     {`for i in {3..255}; do eval "exec $i>&-"; done; echo ok`, "*ok\n", 0, true},
 		"descriptors written to": {`for f in /proc/$$/fd/*; do echo garbage > $f; done 2>/dev/null; echo ok`, "*ok\n", 0, false},
-		"what looks like it":     {`printf '%s 0  /tmp\0' 0123456789abcdef; printf '\0\0'; echo ok`, "0123456789abcdef 0  /tmpok\n", 0, false},
+		"what looks like it":     {`printf '%s 0  hB /tmp\0' 0123456789abcdef; printf '\0\0'; echo ok`, "0123456789abcdef 0  hB /tmpok\n", 0, false},
 		"readonly":               {`readonly PWD HOME; RR=1; readonly RR; RR=2; echo no`, "*readonly*", 1, false},
 		"error in an expansion":  {`echo ${NOPE:?bad}; echo no`, "*bad*", 1, false},
 		"TERM to itself":         {`kill $$; echo ok`, "ok\n", 0, false},
@@ -400,6 +401,65 @@ func TestShellCancelRacesTheEnd(t *testing.T) {
 		assert.Equal(t, 0, r.code())
 		assert.False(t, r.StateLost, i)
 	}
+}
+
+// A deadline, at each point of a call.
+func TestShellDeadline(t *testing.T) {
+	b := newBench(t, Options{Grace: 200 * time.Millisecond})
+	until := func(limit time.Duration, input any) shellAnswer {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		return b.shell(ctx, input)
+	}
+	r := until(0, map[string]any{"command": `touch never`}) // before the start
+	assert.ErrorIs(t, r.err, protocol.ErrTimeout)
+	r = until(300*time.Millisecond, map[string]any{"command": `echo so far; sleep 60`})
+	assert.ErrorIs(t, r.err, protocol.ErrTimeout)
+	assert.ErrorContains(t, r.err, "deadline")
+	assert.Equal(t, "so far\n", r.Output)
+	assert.True(t, r.TimedOut)
+	for limit := range 20 { // while the shell starts, and while the output is waited for that somebody still holds
+		r = until(time.Duration(limit)*10*time.Millisecond, map[string]any{"command": `sleep 0.05 & echo x`})
+		if r.err == nil {
+			assert.Equal(t, 0, r.code())
+			assert.Equal(t, "x\n", r.Output)
+		} else {
+			assert.ErrorIs(t, r.err, protocol.ErrTimeout)
+		}
+		if limit%2 == 0 {
+			b.sh(`exit`)
+		}
+	}
+	assert.NoFileExists(t, filepath.Join(b.dir, "never"))
+	assert.Equal(t, "NEXT\n", b.sh(`echo NEXT`).Output)
+
+	for _, input := range []map[string]any{{"command": `touch never`, "run_in_background": true}, {"command": `touch never`}} {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		r = b.shell(ctx, input)
+		assert.ErrorIs(t, r.err, protocol.ErrCanceled)
+	}
+	task := b.background(`sleep 60`)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	a := b.taskCall(ctx, "shell_task_output", map[string]any{"task_id": task.TaskID, "wait_ms": 60_000})
+	assert.ErrorIs(t, a.err, protocol.ErrTimeout)
+	assert.NoFileExists(t, filepath.Join(b.dir, "never"))
+}
+
+// The session's end ends calls at each point: the one that runs, and the one that waits.
+func TestShellSessionEnds(t *testing.T) {
+	b := newBench(t, Options{Grace: 200 * time.Millisecond})
+	ctx, cancel := context.WithCancel(context.Background()) // the executor cancels the calls of a session that ends
+	var wg sync.WaitGroup
+	for _, command := range []string{`echo begun; sleep 60`, `touch never`} {
+		wg.Go(func() { assert.ErrorIs(t, b.shell(ctx, map[string]any{"command": command}).err, protocol.ErrCanceled) })
+		capabilitytest.WaitNotified(t, b.Host.Peer, protocol.ToolProgress, nil)
+	}
+	cancel()
+	wg.Wait()
+	b.End()
+	assert.NoFileExists(t, filepath.Join(b.dir, "never"))
 }
 
 // Case 44: calls of one session run one after another, and the wait counts.

@@ -30,6 +30,7 @@ type task struct {
 
 	mu      sync.Mutex
 	cursor  int64  // of what is read next
+	held    int64  // bytes there that begin a character, of which no more had come
 	asked   string // why it is being ended, by the first who asked
 	state   string
 	code    *int
@@ -121,12 +122,15 @@ func (t *task) wait(ctx context.Context, limit time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	t.mu.Lock()
-	cursor := t.cursor
+	cursor := t.cursor + t.held
 	t.mu.Unlock()
-	if err := t.out.Wait(waiting, cursor, t.ended); err != nil && ctx.Err() != nil {
-		return ctx.Err()
+	if err := t.out.Wait(waiting, cursor, t.ended); err == nil && t.out.End() == cursor { // it has closed its output, and may go on for long
+		select {
+		case <-t.ended:
+		case <-waiting.Done():
+		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // read takes output that has not been read, at most so many bytes. dropped are bytes before it that came
@@ -140,8 +144,12 @@ func (t *task) read(limit int) (data []byte, dropped int64, more bool) {
 	}
 	dropped = chunk.From - t.cursor
 	data = chunk.Data
-	if !chunk.EOF {
-		data = data[:len(data)-unfinished(data)]
+	t.held = 0
+	if n := unfinished(data); !chunk.EOF && n > 0 {
+		data = data[:len(data)-n]
+		if !chunk.More {
+			t.held = int64(n)
+		}
 	}
 	t.cursor = chunk.From + int64(len(data))
 	return data, dropped, chunk.More

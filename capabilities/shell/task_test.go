@@ -104,6 +104,16 @@ func TestTaskOutput(t *testing.T) {
 	assert.Zero(t, b.read(task.TaskID, 0).InvalidBytes)
 }
 
+// One that has closed its output is waited for all the same.
+func TestTaskWithoutOutput(t *testing.T) {
+	b := newBench(t, Options{})
+	task := b.background(`exec >&- 2>&-; sleep 0.4; exit 2`)
+	for a := b.read(task.TaskID, 100); a.State == protocol.ProcessRunning; a = b.read(task.TaskID, 60_000) {
+		assert.Empty(t, a.Output)
+	}
+	assert.Equal(t, 2, *b.read(task.TaskID, 0).ExitCode)
+}
+
 // A task begins where the persistent shell is, with what that exports, and changes nothing there.
 func TestTaskSurroundings(t *testing.T) {
 	b := newBench(t, Options{})

@@ -171,7 +171,11 @@ func newServer(token string, log *zap.Logger) *server {
 	s.brain = brain.New(brain.Options{
 		Authenticate: s.authenticate,
 		OnExecutor:   func(*brain.Executor, bool) { s.watch.changed() },
-		Logger:       log.Named("brain"),
+		OnWake: func(p protocol.SessionWakeParams) error {
+			log.Info("session wants attention", zap.String("session", p.SessionID), zap.String("source", p.Source), zap.String("wake", p.WakeID))
+			return nil
+		},
+		Logger: log.Named("brain"),
 	})
 	return s
 }

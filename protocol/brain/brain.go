@@ -45,8 +45,12 @@ type Options struct {
 	// OnProgress is told what running calls say, in order for each connection. When
 	// it is slow, progress is dropped.
 	OnProgress func(protocol.ToolProgressParams)
-	// Handle adds handlers for what else executors send: events, wakes, methods of
-	// your own. From tells them whose message it is.
+	// OnWake is told once of each session.wake of a session: something there wants
+	// attention, a background task that has ended for example. The wake is acknowledged
+	// when it returns nil; after an error that is retryable it comes again. It may be
+	// called concurrently. nil: wakes are answered with method_not_found.
+	OnWake func(protocol.SessionWakeParams) error
+	// Handle adds handlers for what else executors send: events, methods of your own. From tells them whose message it is.
 	Handle func(*rpc.Mux)
 
 	Logger *zap.Logger // default: none

@@ -23,6 +23,9 @@ func (b *Brain) handle(x *rpc.Mux) {
 	rpc.HandleThen(x, protocol.SessionReady, b.sessionReady)
 	rpc.Handle(x, protocol.SessionEnded, after(b, b.sessionEnded))
 	rpc.Handle(x, protocol.ToolResult, after(b, b.toolResult))
+	if b.opts.OnWake != nil {
+		rpc.Handle(x, protocol.SessionWake, after(b, b.sessionWake))
+	}
 
 	rpc.HandleNotification(x, protocol.ExecutorCapabilitiesUpdate, func(ctx context.Context, p protocol.CapabilitiesUpdateParams) {
 		if x, ok := b.From(ctx); ok {

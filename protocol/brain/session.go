@@ -38,6 +38,7 @@ type Session struct {
 	misses    int
 	calls     map[string]*PendingCall // those without a result
 	processes map[*Process]struct{}   // those whose end is not known
+	wakes     wakes
 }
 
 // ID is the session's id.
