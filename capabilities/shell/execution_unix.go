@@ -33,6 +33,11 @@ type execution struct {
 	held      bool // somebody still holds the output
 	unseen    bool // the shell had ended before it read the command
 	mute      bool // the shell was ended because it said nothing
+	printed   bool // written by the reader of the output, which ends with finish
+	useless   bool // the shell was ended because it could not open the files of a command
+
+	refused bool // the request could not be written
+	asked   int  // what the shell had been told with it
 }
 
 // begin makes the shell run a command, in another directory if one is named.
@@ -41,7 +46,11 @@ func (sh *persistent) begin(d *pipes, text, cd string, sink spawn.Sink) (*execut
 	if err != nil {
 		return nil, err
 	}
-	x := &execution{sh: sh, files: f, out: spawn.NewIntake(f.read, sink), began: spawn.Now()}
+	x := &execution{sh: sh, files: f, began: spawn.Now()}
+	x.out = spawn.NewIntake(f.read, func(p []byte) {
+		x.printed = x.printed || len(p) > 0
+		sink(p)
+	})
 	sh.expectNothing()
 	before := ""
 	if sh.code != 0 && strings.Contains(text, "$?") {
@@ -52,6 +61,7 @@ func (sh *persistent) begin(d *pipes, text, cd string, sink spawn.Sink) (*execut
 		line = `\builtin cd -- ` + quoted(cd) + "\n" + line
 	}
 	sh.tell(line)
+	x.refused, x.asked = sh.deaf, sh.told
 	return x, nil
 }
 
@@ -80,6 +90,9 @@ func (x *execution) wait(ctx context.Context, timeout <-chan time.Time) ending {
 		case <-look.C:
 			switch {
 			case x.sh.deaf: // it has become another program, whose end is the command's
+				x.sh.find("")
+				pause = min(2*pause, lastLook)
+				look.Reset(pause)
 			case at == waits:
 				x.demand()
 				return exited
@@ -116,14 +129,15 @@ func (x *execution) unless(end ending) ending {
 }
 
 // gone takes the answer that a shell has given before its end. Without one it may not even have read
-// the command.
+// the command: then the last byte of that, and all it was told since, is still there.
 func (x *execution) gone() {
 	<-x.sh.p.Done()
+	x.sh.leave()
 	select {
 	case st := <-x.sh.answer:
 		x.status = &st
 	default:
-		x.unseen = x.sh.deaf || x.sh.unread() > 1 // one may be an empty line that was sent since
+		x.unseen = x.refused || x.sh.unread() > x.sh.told-x.asked
 	}
 }
 
@@ -184,7 +198,11 @@ func (x *execution) finish() (background []spawn.Member) {
 	if x.status != nil {
 		sh.find(x.status.pwd)
 		sh.code = x.status.code
-		if strings.ContainsRune(x.status.options, 'r') {
+		switch {
+		case strings.ContainsRune(x.status.options, 'r'):
+			sh.kill()
+		case sh.code == 1 && !x.printed && !sh.opens(): // as a command that was not run looks
+			x.useless = true
 			sh.kill()
 		}
 	}

@@ -38,8 +38,8 @@ type keeper struct {
 func newKeeper() *keeper { return &keeper{turn: make(chan struct{}, 1)} }
 
 // ready is the shell for the next command, the living one or a new one. lost says that it is a new one
-// in the place of another. cd is where it has to go first, because its directory is gone.
-func (k *keeper) ready(group *spawn.Group, env func() []string, workspace string) (sh *persistent, cd string, lost bool, err error) {
+// in the place of another. cd is where it has to go first, because its directory, gone, is not there any more.
+func (k *keeper) ready(group *spawn.Group, env func() []string, workspace string) (sh *persistent, gone, cd string, lost bool, err error) {
 	if k.shell != nil && !k.shell.alive() {
 		k.forget()
 	}
@@ -47,17 +47,23 @@ func (k *keeper) ready(group *spawn.Group, env func() []string, workspace string
 		if k.cwd == "" {
 			k.cwd = workspace
 		}
-		k.shell, err = startPersistent(group, env(), existing(k.cwd, workspace))
+		if cd = existing(k.cwd, workspace); cd != k.cwd {
+			gone = k.cwd
+		}
+		if err = k.pipes.open(); err == nil {
+			k.shell, err = startPersistent(group, env(), cd, filepath.Join(k.pipes.dir, "end"))
+		}
 		if err != nil {
-			return nil, "", false, err
+			return nil, "", "", false, err
 		}
 		lost, k.had = k.had, false
-		return k.shell, "", lost, nil
+	} else if k.shell.astray() {
+		gone, cd = k.shell.cwd, existing(k.shell.cwd, workspace)
 	}
-	if k.shell.astray() {
-		cd = existing(k.shell.cwd, workspace)
+	if gone == "" {
+		cd = ""
 	}
-	return k.shell, cd, false, nil
+	return k.shell, gone, cd, lost, nil
 }
 
 // done takes the end of a command. It says whether the shell has ended with it.

@@ -25,6 +25,9 @@ import (
 const setup = `set +o history +H; history -c; shopt -u checkwinsize; unset HISTFILE PROMPT_COMMAND MAILCHECK TMOUT; PS1= PS2=; ` +
 	`trap '[[ -p /dev/stdin ]] || builtin kill -INT $BASHPID' URG` + "\n"
 
+// setupEnd makes the shell write down at its end where it was, in a file.
+const setupEnd = `trap '\builtin printf %%s "${PWD-}" >|'%s EXIT` + "\n"
+
 // persistent is one bash that runs one command after another. It is an interactive one without a
 // terminal: such a bash stays when a command is interrupted or has an error that would end a script.
 //
@@ -37,10 +40,12 @@ type persistent struct {
 	p    *spawn.Process
 	in   *os.File // for requests; deaf says that one could not be written
 	deaf bool
+	told int        // how many bytes of requests were written
 	left spawn.Left // of earlier commands
 	last string     // $! after the last command
 	code int        // $?
 	cwd  string
+	end  string // the file that says where it was at its end
 
 	mu     sync.Mutex
 	said   []byte   // of an answer that is not complete
@@ -57,13 +62,13 @@ type status struct {
 	pwd     string
 }
 
-func startPersistent(group *spawn.Group, env []string, dir string) (*persistent, error) {
+func startPersistent(group *spawn.Group, env []string, dir, end string) (*persistent, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer read.Close()
-	sh := &persistent{in: write, cwd: dir, answer: make(chan status, 1)}
+	sh := &persistent{in: write, cwd: dir, end: end, answer: make(chan status, 1)}
 	sh.p, err = group.Start(spawn.Command{
 		Argv:   []string{"bash", "--noprofile", "--norc", "--noediting", "-i"},
 		Dir:    dir,
@@ -75,14 +80,16 @@ func startPersistent(group *spawn.Group, env []string, dir string) (*persistent,
 		_ = write.Close()
 		return nil, err
 	}
-	sh.tell(setup)
+	sh.tell(setup + fmt.Sprintf(setupEnd, quoted(quoted(end))))
 	return sh, nil
 }
 
 // tell writes lines for the shell. One that does not read them is found out by what does not come.
 func (sh *persistent) tell(lines string) {
 	_ = sh.in.SetWriteDeadline(time.Now().Add(time.Second))
-	if _, err := sh.in.WriteString(lines); err != nil {
+	n, err := sh.in.WriteString(lines)
+	sh.told += n
+	if err != nil {
 		sh.deaf = true
 	}
 }
@@ -197,6 +204,19 @@ func (sh *persistent) close() {
 	}
 }
 
+// opens says whether the shell can open files for a command at all: one that has no descriptor free
+// cannot, and then runs nothing.
+func (sh *persistent) opens() bool {
+	sh.tell(`\builtin : </dev/null >|/dev/null; ` + sh.ask() + "\n")
+	select {
+	case st := <-sh.answer:
+		return st.code == 0
+	case <-sh.p.Exited():
+	case <-time.After(answerTime):
+	}
+	return false
+}
+
 // find asks where the shell is: under the name it has for that, if it is the right one.
 func (sh *persistent) find(pwd string) {
 	link := "/proc/" + strconv.Itoa(sh.p.PID()) + "/cwd"
@@ -211,6 +231,14 @@ func (sh *persistent) find(pwd string) {
 	if filepath.IsAbs(pwd) {
 		sh.cwd = pwd
 	}
+}
+
+// leave finds where a shell that has ended was at last, if it could say so.
+func (sh *persistent) leave() {
+	if pwd, err := os.ReadFile(sh.end); err == nil && filepath.IsAbs(string(pwd)) {
+		sh.cwd = string(pwd)
+	}
+	_ = os.Remove(sh.end)
 }
 
 // astray says that the directory of the shell has been removed, or replaced by another one.
@@ -242,10 +270,8 @@ type files struct {
 }
 
 func (d *pipes) make(text string) (f files, err error) {
-	if d.dir == "" {
-		if d.dir, err = privateDir(); err != nil {
-			return files{}, err
-		}
+	if err := d.open(); err != nil {
+		return files{}, err
 	}
 	d.number++
 	f.text = filepath.Join(d.dir, strconv.Itoa(d.number))
@@ -269,6 +295,14 @@ func (d *pipes) make(text string) (f files, err error) {
 		_ = f.read.Close()
 	}
 	return f, err
+}
+
+// open makes the directory.
+func (d *pipes) open() (err error) {
+	if d.dir == "" {
+		d.dir, err = privateDir()
+	}
+	return err
 }
 
 // remove removes the names: nobody is to find the pipe any more.

@@ -495,6 +495,8 @@ func TestShellDiesBetweenCalls(t *testing.T) {
 	b.sh(`X=1; mkdir d; cd d`)
 	pid := b.pid()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	// A command that it reads while it dies is not given to another one: it might have been run.
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, 5*time.Second, time.Millisecond)
 	r := b.sh(`echo "$X$PWD"`)
 	assert.Equal(t, b.dir+"/d\n", r.Output)
 	assert.True(t, r.StateLost)

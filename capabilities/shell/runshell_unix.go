@@ -13,6 +13,9 @@ import (
 	"github.com/agent-executor/executor/protocol"
 )
 
+// maxAttempts is in how many shells a command is tried that none of them has read.
+const maxAttempts = 3
+
 type runShellInput struct {
 	Command         string `json:"command" jsonschema:"the command, a script of any length"`
 	TimeoutMS       int64  `json:"timeout_ms,omitempty" jsonschema:"interrupts the command after this many milliseconds; in the background there is no limit unless this names one"`
@@ -86,14 +89,15 @@ func (s *Shell) runShell(ctx context.Context, call *capabilities.Call, in runShe
 	env := func() []string { return s.environment(call.Session(), nil) }
 	started := time.Now()
 	var r *shellReport
-	for replaced := false; ; {
-		sh, cd, lost, err := k.ready(state.group, env, workspace)
+	replaced := false
+	for attempt := 1; ; attempt++ {
+		sh, gone, cd, lost, err := k.ready(state.group, env, workspace)
 		if err != nil {
 			return protocol.ToolOutput{}, startError(err)
 		}
 		replaced = replaced || lost
 		r = newShellReport(call, s.options)
-		r.fresh, r.movedFrom, r.movedTo = replaced, sh.cwd, cd
+		r.fresh, r.movedFrom, r.movedTo = replaced, gone, cd
 		x, err := sh.begin(&k.pipes, in.Command, cd, r.sink())
 		if err != nil {
 			return protocol.ToolOutput{}, protocol.Errorf(protocol.CodeResourceUnavailable, "%v", err).WithReason(protocol.ReasonSpawnFailed).WithRetryable(false)
@@ -105,9 +109,13 @@ func (s *Shell) runShell(ctx context.Context, call *capabilities.Call, in runShe
 		r.background = x.finish()
 		r.died = k.done(x)
 		if r.end == exited && x.unseen && ctx.Err() == nil {
+			if attempt == maxAttempts {
+				return protocol.ToolOutput{}, protocol.Errorf(protocol.CodeResourceUnavailable, "no shell stayed long enough to read the command; bash runs without one").
+					WithReason(protocol.ReasonSpawnFailed).WithRetryable(false)
+			}
 			continue // it was not run: the shell had just ended
 		}
-		r.survivors, r.status, r.mute = x.survivors, x.status, x.mute
+		r.survivors, r.status, r.mute, r.useless = x.survivors, x.status, x.mute, x.useless
 		r.exit, r.exitKnown = sh.p.Reaped()
 		break
 	}
@@ -171,6 +179,7 @@ type shellReport struct {
 	fresh      bool // a new shell took the place of another
 	died       bool
 	mute       bool // ended because it said nothing
+	useless    bool // ended because it could not open files any more
 	movedFrom  string
 	movedTo    string // empty when the directory was there
 	background []spawn.Member
@@ -227,7 +236,9 @@ func (r *shellReport) words(result shellResult) string {
 	w.background(result.Background)
 	w.survivors(result.Survivors)
 	if r.died {
-		if r.mute {
+		if r.useless {
+			w.note("the shell could not open files any more, so that the command may not have run, and was ended; the next command gets a new one in %s", result.Cwd)
+		} else if r.mute {
 			w.note("the shell did not say how the command ended, and was ended itself; the next command gets a new one in %s", result.Cwd)
 		} else {
 			w.note("the shell has ended with this command; the next one gets a new shell in %s, without its variables, functions and options", result.Cwd)
