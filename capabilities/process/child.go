@@ -15,6 +15,7 @@ import (
 const (
 	reasonTimeout      = "timeout"
 	reasonTerminated   = "terminated"
+	reasonInterrupted  = "interrupted"
 	reasonSessionEnded = "session_ended"
 	reasonLost         = "lost"
 )
@@ -58,6 +59,7 @@ type child struct {
 
 	mu      sync.Mutex
 	asked   string    // why it is being ended, by the first who asked
+	sigint  bool      // it was sent one
 	until   time.Time // when it is killed; zero while nobody wants it to end
 	later   *time.Timer
 	laterAt time.Time
@@ -177,9 +179,19 @@ func (ch *child) finish() {
 	default:
 		ch.state, ch.code = protocol.ProcessExited, &exit.Code
 	}
+	if ch.asked == "" && ch.sigint && (exit.Signal == "SIGINT" || exit.Signal == "" && exit.Code == 128+2) {
+		ch.reason = reasonInterrupted
+	}
 	if ch.asked == reasonTimeout {
 		ch.state = protocol.ProcessKilled // whatever it made of the SIGTERM
 	}
+}
+
+// interrupted notes that the process is sent a SIGINT, of which it may end.
+func (ch *child) interrupted() {
+	ch.mu.Lock()
+	ch.sigint = true
+	ch.mu.Unlock()
 }
 
 // ask notes why the process is to end.

@@ -15,6 +15,7 @@ func (c *Processes) interrupt(ctx context.Context, s *capabilities.Session, p pr
 		return protocol.ProcessState{}, err
 	}
 	if !ch.hasEnded() {
+		ch.interrupted()
 		ch.p.Interrupt()
 		if p.GraceMS != nil {
 			t.endLater(ch, protocol.Millis(*p.GraceMS))

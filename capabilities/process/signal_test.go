@@ -45,6 +45,13 @@ func TestInterrupt(t *testing.T) {
 	assert.Empty(t, e.Reason)
 	assert.Equal(t, protocol.ProcessExited, b.signal(protocol.ProcessInterrupt, "p", 0).State, "afterwards it only answers")
 
+	b.start(sh("r", `echo ready; exec sleep 60`))
+	b.until("r", "", "ready")
+	b.signal(protocol.ProcessInterrupt, "r", -1)
+	e = b.ended("r")
+	assert.Equal(t, "SIGINT", e.ExitSignal)
+	assert.Equal(t, "interrupted", e.Reason)
+
 	b.start(sh("q", `trap '' INT; echo ready; while :; do sleep 0.05; done`))
 	b.until("q", "", "ready")
 	b.signal(protocol.ProcessInterrupt, "q", 60_000)

@@ -101,6 +101,7 @@ func hashOf(p protocol.ProcessStartParams) specHash {
 		{&p.Stdin, protocol.StdinClosed},
 		{&p.Stderr, protocol.StderrSeparate},
 		{&p.OnFull, protocol.OnFullDrop},
+		{&p.Cwd, "."},
 	} {
 		if *mode.field == "" {
 			*mode.field = mode.absentIs

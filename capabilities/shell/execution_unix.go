@@ -19,6 +19,8 @@ const (
 	lastLook  = time.Second
 	// answerTime is how long a shell that waits for requests may take to answer one.
 	answerTime = time.Second
+	// askAgain is how long after a question the next one comes.
+	askAgain = 150 * time.Millisecond
 )
 
 // execution is one command in the persistent shell.
@@ -167,6 +169,24 @@ func (x *execution) back(limit time.Duration) bool {
 	}
 }
 
+// recall asks a shell that was interrupted, and asks again when it has read the question and does not
+// answer: the interrupt may have come in between.
+func (x *execution) recall(limit time.Duration) bool {
+	end := time.Now().Add(limit)
+	for first := true; ; first = false {
+		if first || x.sh.unread() == 0 {
+			x.sh.tell("\n" + x.sh.ask() + "\n") // the interrupt may swallow what is read first
+		}
+		left := time.Until(end)
+		if x.back(min(left, askAgain)) {
+			return true
+		}
+		if left <= askAgain {
+			return false
+		}
+	}
+}
+
 // stop ends the command: SIGINT to what it has started and to the shell, then SIGTERM and SIGKILL to
 // what is left, and the shell as well if it does not come back. What earlier commands have left in the
 // background stays.
@@ -175,15 +195,13 @@ func (x *execution) stop(grace time.Duration) {
 	_ = os.Truncate(x.files.text, 0) // if the shell has not come to it yet, there is nothing to be run
 	x.sh.interrupt()                 // first: what ends before it is told does not go on to the next command
 	part.Interrupt()
-	x.sh.tell("\n" + x.sh.ask() + "\n")
-	back := x.back(grace / 2)
+	back := x.recall(grace / 2)
 	x.survivors = part.Terminate(grace)
 	if back || x.back(answerTime/10) {
 		return
 	}
 	x.sh.interrupt()
-	x.sh.tell("\n" + x.sh.ask() + "\n")
-	if !x.back(answerTime) {
+	if !x.recall(answerTime) {
 		x.sh.kill()
 		x.survivors = part.Terminate(0)
 	}

@@ -114,6 +114,30 @@ func TestExecCopies(t *testing.T) {
 	assert.True(t, text == out, "%d bytes of %d", len(out), len(text))
 }
 
+// Whoever reads slowly gets all of it, also long after the end of the program.
+func TestExecToASlowReader(t *testing.T) {
+	r := startServer(t)
+	withProcesses(r)
+	out := &slowWriter{pause: 2 * afterExit}
+	x := execution{client: r.client, stdin: strings.NewReader(""), stdout: out, stderr: io.Discard}
+	err := x.run(t.Context(), execRequest{Argv: []string{"seq", "100000"}, WaitMS: 10_000})
+	require.NoError(t, err)
+	assert.Equal(t, 588_895, out.n)
+}
+
+// slowWriter takes its first megabyte slowly.
+type slowWriter struct {
+	pause time.Duration
+	n     int
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	<-time.After(w.pause)
+	w.pause /= 2
+	w.n += len(p)
+	return len(p), nil
+}
+
 // Signals reach a program that does not read its input.
 func TestExecSignals(t *testing.T) {
 	r := startServer(t)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/agent-executor/executor/protocol"
@@ -116,9 +115,7 @@ func (s *server) runProcess(ctx context.Context, q execRequest, follow func(*bra
 	if q.PTY {
 		p.IOMode, p.Cols, p.Rows = protocol.IOModePTY, q.Cols, q.Rows
 	}
-	reads, cancel := context.WithCancel(ctx)
-	defer cancel()
-	x, err := session.Process(reads, p)
+	x, err := session.Process(ctx, p)
 	if err != nil {
 		return none, err
 	}
@@ -133,7 +130,7 @@ func (s *server) runProcess(ctx context.Context, q execRequest, follow func(*bra
 	}
 	stop := follow(x)
 	defer stop()
-	failed := out.copyAll(x, cancel)
+	failed := out.copyAll(x)
 	state, err := x.Wait(ctx)
 	if err == nil {
 		err = failed
@@ -201,50 +198,23 @@ func (a *execAnswer) send(line execOutput) error {
 	return a.flush()
 }
 
-// copyAll copies both streams to their ends, or to where nothing has come for a while after the end of
-// the process: then it calls giveUp, which ends the reading.
-func (a *execAnswer) copyAll(p *brain.Process, giveUp func()) error {
-	var copying sync.WaitGroup
-	var came atomic.Int64
+// copyAll copies both streams to their ends.
+func (a *execAnswer) copyAll(p *brain.Process) error {
+	p.Linger(afterExit)
 	errs := make(chan error, 2)
-	for name, stream := range map[string]io.Reader{protocol.StreamStdout: p.Stdout(), protocol.StreamStderr: p.Stderr()} {
-		copying.Go(func() { errs <- a.copy(name, stream, &came) })
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		copying.Wait()
-	}()
-	select {
-	case <-done:
-		return errors.Join(<-errs, <-errs)
-	case <-p.Ended():
-	}
-	for {
-		before := came.Load()
-		select {
-		case <-done:
-			return errors.Join(<-errs, <-errs)
-		case <-time.After(afterExit):
-		}
-		if came.Load() == before {
-			giveUp()
-			<-done
-			return nil
-		}
-	}
+	go func() { errs <- a.copy(protocol.StreamStderr, p.Stderr()) }()
+	errs <- a.copy(protocol.StreamStdout, p.Stdout())
+	return errors.Join(<-errs, <-errs)
 }
 
-func (a *execAnswer) copy(name string, from io.Reader, came *atomic.Int64) error {
+func (a *execAnswer) copy(name string, from io.Reader) error {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			came.Add(1)
 			if err := a.send(execOutput{Stream: name, Data: buf[:n]}); err != nil {
 				return err
 			}
-			came.Add(1)
 		}
 		switch {
 		case errors.Is(err, io.EOF):

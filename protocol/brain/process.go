@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,6 +43,7 @@ type Process struct {
 	stdout *ProcessStream
 	stderr *ProcessStream
 	ended  chan struct{} // state is final
+	linger atomic.Int64  // milliseconds; 0: no end to it
 
 	input   chan struct{} // holds a token while nobody writes
 	written int64         // guarded by input
@@ -112,6 +114,12 @@ func (p *Process) Stdout() *ProcessStream { return p.stdout }
 
 // Stderr is the standard error. It is empty when it is merged into standard output, as on a PTY.
 func (p *Process) Stderr() *ProcessStream { return p.stderr }
+
+// Linger bounds how long output is waited for after the end of the process, which others may hold open
+// and print to: when nothing has come for so long, reading ends with io.EOF. All that the process itself
+// has printed is read before, however slowly. Without it, or with 0, reading ends when nobody holds the
+// output open any more.
+func (p *Process) Linger(d time.Duration) { p.linger.Store(d.Milliseconds()) }
 
 // Read reads the standard output, see [ProcessStream.Read].
 func (p *Process) Read(b []byte) (int, error) { return p.stdout.Read(b) }
@@ -285,8 +293,12 @@ func (s *ProcessStream) Read(b []byte) (int, error) {
 		if s.eof {
 			return 0, io.EOF
 		}
+		wait, last := int64(pollMS), false
+		if linger := s.p.linger.Load(); linger > 0 && s.p.hasEnded() {
+			wait, last = min(linger, pollMS), linger <= pollMS
+		}
 		r, err := askIn(s.p.ctx, s.p.s, protocol.ProcessRead, protocol.ProcessReadParams{
-			SessionID: s.p.params.SessionID, ProcessID: s.p.params.ProcessID, Stream: s.name, Cursor: s.cursor, WaitMS: pollMS,
+			SessionID: s.p.params.SessionID, ProcessID: s.p.params.ProcessID, Stream: s.name, Cursor: s.cursor, WaitMS: wait,
 			MaxBytes: s.p.s.x.b.opts.Limits.MaxProcessReadBytes})
 		if err != nil {
 			return 0, err
@@ -297,6 +309,7 @@ func (s *ProcessStream) Read(b []byte) (int, error) {
 		}
 		from := s.cursor
 		s.rest, s.cursor, s.eof = r.Data, r.NextCursor, r.EOF
+		s.eof = s.eof || last && len(r.Data) == 0
 		if r.FromCursor > from {
 			return 0, &GapError{s.name, from, r.FromCursor}
 		}
