@@ -15,7 +15,9 @@
 package files
 
 import (
+	"bufio"
 	"context"
+	"sync"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
@@ -36,8 +38,10 @@ type Options struct {
 // Files is the capability. It serves all sessions at once and starts no
 // goroutine; there is nothing to close.
 type Files struct {
-	opts  Options
-	locks locks
+	opts    Options
+	locks   locks
+	indexes indexes
+	buffers sync.Pool // of *bufio.Reader
 }
 
 // New makes the capability.
@@ -57,7 +61,9 @@ func New(o Options) *Files {
 	if o.MaxImageBytes <= 0 {
 		o.MaxImageBytes = 5 << 20
 	}
-	return &Files{opts: o}
+	f := &Files{opts: o}
+	f.buffers.New = func() any { return bufio.NewReaderSize(nil, bufferSize) }
+	return f
 }
 
 // Name is the key under which the capability is advertised.

@@ -15,18 +15,25 @@ type window struct {
 	bytes int   // of all lines together as they are shown: with numbers and made clean
 }
 
-// numberFormat numbers a line; numberWidth is how many bytes that adds to it.
-const numberFormat = "%6d\t%s\n"
+// appendNumber numbers a line; with the newline behind it that adds numberWidth bytes.
+func appendNumber(b []byte, number int64) []byte {
+	var digits [20]byte
+	d := strconv.AppendInt(digits[:0], number, 10)
+	b = append(b, "      "[:max(0, 6-len(d))]...)
+	b = append(b, d...)
+	return append(b, '\t')
+}
 
 func numberWidth(number int64) int { return max(6, len(strconv.FormatInt(number, 10))) + 2 }
 
 // lines is what was found in one pass over a text.
 type lines struct {
 	shown    []line
-	total    int64 // lines in the whole text; a last one without newline counts
-	nuls     int64 // NUL characters in the whole text
-	unending bool  // the last line has no newline
-	full     bool  // it ended because window.bytes were used up
+	total    int64   // lines in the whole text; a last one without newline counts
+	nuls     int64   // NUL characters in the whole text
+	unending bool    // the last line has no newline
+	full     bool    // it ended because window.bytes were used up
+	blocks   []int64 // newlines before each block of the file, as far as it was read
 }
 
 // line is a line that is shown, or the start of it.
@@ -34,6 +41,7 @@ type line struct {
 	text   []byte // without the newline
 	length int64  // bytes of the whole line
 	chars  int64  // characters of it
+	size   int    // bytes of text made clean; equal to its length when it is clean
 	ended  bool   // by a newline
 }
 
@@ -42,7 +50,7 @@ func (l line) cut() bool { return int64(len(l.text)) < l.length }
 // scan reads r to its end and keeps what w wants. Memory is bounded by w, however
 // long the text and its lines are.
 func scan(r io.Reader, w window) (lines, error) {
-	s := scanner{window: w, number: 1}
+	s := newScanner(w, 0, 0)
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.Read(buf)
@@ -56,26 +64,72 @@ func scan(r io.Reader, w window) (lines, error) {
 	}
 }
 
+// scanSource is scan without a copy. With early it stops when it has what w wants,
+// and the totals are of what was read.
+func scanSource(src *source, s *scanner, early bool) (lines, error) {
+	for {
+		b, err := src.chunk()
+		if err == io.EOF {
+			return s.end(), nil
+		}
+		if err != nil {
+			return lines{}, err
+		}
+		s.add(b)
+		if early && s.done() {
+			return s.lines, nil
+		}
+	}
+}
+
 type scanner struct {
 	window
 	lines
+	offset  int64 // in the file, of the next byte
 	number  int64 // of the line that the next byte belongs to
 	open    bool  // that line has bytes already
 	used    int   // of window.bytes
 	cur     line
+	arena   []byte // what is kept of the lines, one behind the other
 	stopped bool
 }
 
-// add takes the next piece of the text.
+// newScanner begins at offset of a file, before which there are so many newlines.
+func newScanner(w window, offset, newlines int64) *scanner {
+	return &scanner{window: w, offset: offset, number: newlines + 1}
+}
+
+// done: nothing more will be shown.
+func (s *scanner) done() bool { return s.stopped || s.number >= s.first+s.limit }
+
+// add takes the next piece of the text, one block of the index at a time.
 func (s *scanner) add(b []byte) {
-	s.nuls += int64(bytes.Count(b, []byte{0}))
-	if s.number+int64(bytes.Count(b, []byte{'\n'})) < s.first && len(b) > 0 {
-		s.skip(b)
+	for len(b) > 0 {
+		n := min(int64(len(b)), blockSize-s.offset%blockSize)
+		if s.offset%blockSize == 0 || len(s.blocks) == 0 {
+			s.blocks = append(s.blocks, s.number-1)
+		}
+		s.addPiece(b[:n])
+		s.offset += n
+		b = b[n:]
+	}
+}
+
+func (s *scanner) addPiece(b []byte) {
+	if bytes.IndexByte(b, 0) >= 0 {
+		s.nuls += int64(bytes.Count(b, []byte{0}))
+	}
+	newlines := int64(-1)
+	if s.number < s.first {
+		newlines = int64(bytes.Count(b, newline))
+	}
+	if s.done() || s.number+newlines < s.first && newlines >= 0 {
+		s.skip(b, newlines)
 		return
 	}
 	for len(b) > 0 {
-		if s.stopped || s.number >= s.first+s.limit {
-			s.skip(b)
+		if s.done() {
+			s.skip(b, -1)
 			return
 		}
 		i := bytes.IndexByte(b, '\n')
@@ -99,9 +153,14 @@ func (s *scanner) add(b []byte) {
 	}
 }
 
-// skip only counts.
-func (s *scanner) skip(b []byte) {
-	s.number += int64(bytes.Count(b, []byte{'\n'}))
+var newline = []byte{'\n'}
+
+// skip only counts, unless that has been done.
+func (s *scanner) skip(b []byte, newlines int64) {
+	if newlines < 0 {
+		newlines = int64(bytes.Count(b, newline))
+	}
+	s.number += newlines
 	s.open = b[len(b)-1] != '\n'
 }
 
@@ -111,33 +170,54 @@ func (s *scanner) keep(part []byte) {
 	if s.chars > 0 {
 		most = min(most, s.chars*utf8.UTFMax)
 	}
-	s.cur.text = append(s.cur.text, part[:min(len(part), max(0, most-len(s.cur.text)))]...)
-	s.cur.length += int64(len(part))
-	for _, c := range part {
-		if utf8.RuneStart(c) {
-			s.cur.chars++
+	part, whole := part[:min(len(part), max(0, most-len(s.cur.text)))], part
+	if s.cur.text == nil {
+		s.cur.text = s.arena[len(s.arena):]
+	}
+	if need := len(s.cur.text) + len(part); need > cap(s.cur.text) {
+		bigger := make([]byte, len(s.cur.text), max(need, min(2*cap(s.arena), 1<<20), 4<<10))
+		copy(bigger, s.cur.text)
+		s.cur.text, s.arena = bigger, bigger[:0]
+	}
+	s.cur.text = append(s.cur.text, part...)
+	s.cur.length += int64(len(whole))
+	s.cur.chars += runes(whole)
+}
+
+// runes counts the characters that begin in b.
+func runes(b []byte) int64 {
+	n := len(b)
+	for _, c := range b {
+		if c&0xc0 == 0x80 {
+			n--
 		}
 	}
+	return int64(n)
 }
 
 func (s *scanner) finishLine(newline bool) {
 	l := s.cur
 	s.cur = line{}
 	l.ended = newline
-	if s.chars > 0 {
+	if s.chars > 0 && len(l.text) > s.chars {
 		l.text = l.text[:runeIndex(l.text, s.chars)]
 	}
-	if room := s.bytes - s.used - numberWidth(s.number); cleanSize(l.text) > room {
+	l.size = cleanSize(l.text)
+	if room := s.bytes - s.used - numberWidth(s.number); l.size > room {
 		if len(s.shown) > 0 {
 			s.full, s.stopped = true, true
 			return
 		}
 		l.text = l.text[:cleanFit(l.text, room)]
+		l.size = cleanSize(l.text)
 	}
 	if l.cut() {
 		l.text = wholeRunes(l.text)
+		l.size = cleanSize(l.text)
 	}
-	s.used += cleanSize(l.text) + numberWidth(s.number)
+	s.arena = s.arena[:len(s.arena)+len(l.text)]
+	l.text = l.text[:len(l.text):len(l.text)]
+	s.used += l.size + numberWidth(s.number)
 	s.shown = append(s.shown, l)
 }
 

@@ -72,7 +72,10 @@ func TestWriteWaitsForTheLock(t *testing.T) {
 	require.NoError(t, os.Link(b.path("a"), b.path("b")))
 	info, err := os.Stat(b.path("a"))
 	require.NoError(t, err)
-	for _, key := range []string{pathKey(capabilities.Path{Abs: b.path("b")}), inodeKey(info)} {
+	dir, err := os.OpenRoot(b.path())
+	require.NoError(t, err)
+	defer dir.Close()
+	for _, key := range []string{fileKey(dir, "b", capabilities.Path{}), inodeKey(info)} {
 		release, err := b.files.locks.acquire(t.Context(), key)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
