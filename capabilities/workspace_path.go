@@ -62,6 +62,11 @@ func openDir(root *os.Root, rel string) (*os.Root, error) {
 	return cur, nil
 }
 
+// OpenChild opens the directory name in dir, one component, without following a link:
+// how a tree is walked by handles. The caller closes it. The error is one of the file
+// system, for FileError.
+func OpenChild(dir *os.Root, name string) (*os.Root, error) { return openStep(dir, name) }
+
 // openStep opens a child that is a directory and no link: what was opened must be
 // what the name was an instant before.
 func openStep(dir *os.Root, name string) (*os.Root, error) {

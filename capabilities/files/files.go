@@ -85,5 +85,15 @@ func (f *Files) Install(r *capabilities.Registrar) error {
 	})
 	f.addRead(r)
 	f.addWrite(r)
+	f.addEdit(r)
+	f.addMultiEdit(r)
+	f.addDiff(r)
+	f.addList(r)
+	f.addStat(r)
+	f.addMkdir(r)
+	f.addMove(r)
+	f.addCopy(r)
+	f.addDelete(r)
+	f.addSetExecutable(r)
 	return nil
 }

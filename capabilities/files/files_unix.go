@@ -27,3 +27,11 @@ func inodeKey(info fs.FileInfo) string {
 	}
 	return ""
 }
+
+// device is the file system that info is of.
+func device(info fs.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(s.Dev)
+	}
+	return 0
+}

@@ -13,4 +13,9 @@ func identity(fs.FileInfo) string { return "" }
 // inodeKey: writers that use different names of one file are not kept apart here.
 func inodeKey(fs.FileInfo) string { return "" }
 
+// device: what the walk enters here are no mount points, which are links.
+func device(fs.FileInfo) uint64 { return 0 }
+
+func (t *target) chmodName(_ fs.FileMode, opening error) error { return opening }
+
 func changeTime(info fs.FileInfo) time.Time { return info.ModTime() }

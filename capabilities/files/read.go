@@ -79,14 +79,13 @@ func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput)
 	if info.Size() >= minIndexed {
 		l.index = f.indexes.get(stampSum(info))
 	}
-	buffer := f.buffers.Get().(*bufio.Reader)
+	buffer := f.buffer()
 	if l.index != nil {
 		err = l.again(ctx, file, buffer)
 	} else {
-		err = l.first(ctx, file, buffer, f.opts.MaxImageBytes)
+		_, err = l.first(ctx, file, buffer, f.opts.MaxImageBytes)
 	}
-	buffer.Reset(nil)
-	f.buffers.Put(buffer)
+	f.giveBack(buffer)
 	if err != nil {
 		return protocol.ToolOutput{}, readError(ctx, err, p)
 	}
@@ -107,6 +106,14 @@ func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput)
 	return f.text(out, l.found, in), nil
 }
 
+// buffer is one to read a file with; giveBack keeps it for the next.
+func (f *Files) buffer() *bufio.Reader { return f.buffers.Get().(*bufio.Reader) }
+
+func (f *Files) giveBack(buffer *bufio.Reader) {
+	buffer.Reset(nil)
+	f.buffers.Put(buffer)
+}
+
 // look is one look at a file that is open, and what it found.
 type look struct {
 	info   fs.FileInfo // when it was opened
@@ -121,13 +128,15 @@ type look struct {
 	began   time.Time
 }
 
-// first reads the whole file, but for a large one that is not text.
-func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, maxImage int64) (err error) {
+// first reads the whole file, but for a large one that is not text. line is how it
+// begins.
+func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, maxImage int64) (line []byte, err error) {
 	l.began = time.Now()
 	hashed := l.info.Size() <= maxHash
 	src := newSource(ctx, file, buffer, hashed)
 	head, _ := src.Peek(headSize) // an error comes again below
 	l.format = sniff(head)
+	line = bytes.Clone(head[:min(len(head), 128)])
 	switch l.format.encoding {
 	case utf8Text, utf8BOM:
 		s := newScanner(l.window, 0, 0)
@@ -148,7 +157,7 @@ func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, 
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	l.size, l.content = src.raw.size, stampSum(l.info)
 	switch {
@@ -161,7 +170,7 @@ func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, 
 	if l.format.encoding != "" && l.found.nuls > l.size/100 {
 		l.format = format{mime: "application/octet-stream"}
 	}
-	return nil
+	return line, nil
 }
 
 // again reads only what is shown.

@@ -63,8 +63,9 @@ func (f *Files) aim(s *capabilities.Session, path string, create bool) (t *targe
 func (t *target) close() { t.dir.Close() }
 
 // lock waits for the file's lock and finds out what is there; a file with several
-// names has a second one. release gives both back.
-func (f *Files) lock(ctx context.Context, t *target) (release func(), err error) {
+// names has a second one, and so has each of those that are read for it. release gives
+// all back.
+func (f *Files) lock(ctx context.Context, t *target, also ...fs.FileInfo) (release func(), err error) {
 	first, err := f.locks.acquire(ctx, fileKey(t.dir, t.name, t.p))
 	if err != nil {
 		return nil, err
@@ -73,10 +74,13 @@ func (f *Files) lock(ctx context.Context, t *target) (release func(), err error)
 		first()
 		return nil, err
 	}
-	if !t.exists || inodeKey(t.info) == "" {
-		return first, nil
+	var inodes []string
+	for _, info := range append(also, t.info) {
+		if info != nil && inodeKey(info) != "" {
+			inodes = append(inodes, inodeKey(info))
+		}
 	}
-	second, err := f.locks.acquire(ctx, inodeKey(t.info))
+	second, err := f.locks.acquireAll(ctx, inodes...)
 	if err != nil {
 		first()
 		return nil, err
