@@ -89,10 +89,9 @@ type batch struct {
 	call  *capabilities.Call
 	in    multiEditInput
 
-	of       []*edited // the file of each edit, nil when its path is no good
-	failed   []error   // what is wrong with each edit
-	all      []*edited // each file once
-	releases []func()
+	of     []*edited // the file of each edit, nil when its path is no good
+	failed []error   // what is wrong with each edit
+	all    []*edited // each file once
 }
 
 func (b *batch) close() {
