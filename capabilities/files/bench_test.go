@@ -45,9 +45,9 @@ func BenchmarkAgainstFloor(b *testing.B) {
 		x.compare(b, "read-10MB", 7, func() { forget(); x.run("read", obj{"path": "10MB", "full": true}) }, func() { floorRead(b, x.path("10MB")) })
 		x.compare(b, "read-10MB-head", 7, func() { forget(); x.run("read", obj{"path": "10MB"}) }, func() { floorHash(b, x.path("10MB")) })
 		x.run("read", obj{"path": "500MB"})
-		slice := make([]byte, 1<<20)
+		const slice = 1 << 20
 		x.compare(b, "slice-1MB", 15, func() {
-			x.run("read", obj{"path": "500MB", "offset": total / 2, "limit": len(slice) / len(row), "full": true})
+			x.run("read", obj{"path": "500MB", "offset": total / 2, "limit": slice / len(row), "full": true})
 		}, func() { floorPread(b, x.path("500MB"), slice, 250<<20) })
 		counted := func() { floorCount(b, x.path("500MB")) }
 		x.compare(b, "deep-first", 5, func() { forget(); x.run("read", obj{"path": "500MB", "offset": total - 100, "limit": 10}) }, counted)
@@ -179,11 +179,11 @@ func floorCount(b *testing.B, path string) {
 	}
 }
 
-func floorPread(b *testing.B, path string, buf []byte, at int64) {
+func floorPread(b *testing.B, path string, size int, at int64) {
 	f, err := os.Open(path)
 	require.NoError(b, err)
 	defer f.Close()
-	_, err = f.ReadAt(buf, at)
+	_, err = f.ReadAt(make([]byte, size), at)
 	require.NoError(b, err)
 }
 

@@ -22,7 +22,7 @@ func (b *bench) lookAt(name string, w window) *look {
 	defer file.Close()
 	info, err := file.Stat()
 	require.NoError(b.t, err)
-	l := &look{info: info, window: w, index: b.files.indexes.get(stampSum(info))}
+	l := &look{info: info, window: w, index: b.files.indexes.get(stampSum(info)), page: &page{}}
 	buffer := b.files.buffer()
 	defer b.files.giveBack(buffer)
 	if l.index != nil {
@@ -75,7 +75,10 @@ func TestIndexAgainstScan(t *testing.T) {
 				b.files.indexes = indexes{}
 				whole := b.lookAt("f", w)
 				require.Nil(t, whole.index)
-				require.Equal(t, whole.found.shown, by.found.shown, "%+v", w)
+				require.Equal(t, whole.page.text.String(), by.page.text.String(), "%+v", w)
+				require.Equal(t, whole.page.content.String(), by.page.content.String())
+				require.Equal(t, whole.page.notes, by.page.notes)
+				require.Equal(t, whole.found.count, by.found.count)
 				require.Equal(t, whole.found.total, by.found.total)
 				require.Equal(t, whole.found.unending, by.found.unending)
 				require.Equal(t, whole.content, by.content)

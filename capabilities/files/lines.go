@@ -26,9 +26,9 @@ func appendNumber(b []byte, number int64) []byte {
 
 func numberWidth(number int64) int { return max(6, len(strconv.FormatInt(number, 10))) + 2 }
 
-// lines is what was found in one pass over a text.
+// lines is what was found in one pass over a text, beside the lines themselves.
 type lines struct {
-	shown    []line
+	count    int64   // lines that were shown
 	total    int64   // lines in the whole text; a last one without newline counts
 	nuls     int64   // NUL characters in the whole text
 	unending bool    // the last line has no newline
@@ -38,19 +38,19 @@ type lines struct {
 
 // line is a line that is shown, or the start of it.
 type line struct {
-	text   []byte // without the newline
+	text   []byte // without the newline; good until the next one
 	length int64  // bytes of the whole line
-	chars  int64  // characters of it
-	size   int    // bytes of text made clean; equal to its length when it is clean
+	chars  int64  // characters of it, when it is cut
+	plain  bool   // text is shown as it is
 	ended  bool   // by a newline
 }
 
 func (l line) cut() bool { return int64(len(l.text)) < l.length }
 
-// scan reads r to its end and keeps what w wants. Memory is bounded by w, however
+// scan reads r to its end and shows what w wants. Memory is bounded by w, however
 // long the text and its lines are.
-func scan(r io.Reader, w window) (lines, error) {
-	s := newScanner(w, 0, 0)
+func scan(r io.Reader, w window, show func(number int64, l line)) (lines, error) {
+	s := newScanner(w, 0, 0, show)
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.Read(buf)
@@ -85,18 +85,18 @@ func scanSource(src *source, s *scanner, early bool) (lines, error) {
 type scanner struct {
 	window
 	lines
+	show    func(number int64, l line)
 	offset  int64 // in the file, of the next byte
 	number  int64 // of the line that the next byte belongs to
 	open    bool  // that line has bytes already
 	used    int   // of window.bytes
-	cur     line
-	arena   []byte // what is kept of the lines, one behind the other
+	begun   line  // what is kept of a line that began in an earlier piece
 	stopped bool
 }
 
 // newScanner begins at offset of a file, before which there are so many newlines.
-func newScanner(w window, offset, newlines int64) *scanner {
-	return &scanner{window: w, offset: offset, number: newlines + 1}
+func newScanner(w window, offset, newlines int64, show func(number int64, l line)) *scanner {
+	return &scanner{window: w, show: show, offset: offset, number: newlines + 1}
 }
 
 // done: nothing more will be shown.
@@ -137,15 +137,19 @@ func (s *scanner) addPiece(b []byte) {
 		if i >= 0 {
 			part = b[:i]
 		}
-		if s.number >= s.first {
-			s.keep(part)
-		}
-		if i < 0 {
+		shown := s.number >= s.first
+		switch {
+		case i < 0:
+			if shown {
+				s.keep(part)
+			}
 			s.open = true
 			return
-		}
-		if s.number >= s.first {
-			s.finishLine(true)
+		case shown && s.begun.length > 0:
+			s.keep(part)
+			s.finishBegun(true)
+		case shown:
+			s.finish(line{text: part, length: int64(len(part)), ended: true})
 		}
 		s.number++
 		s.open = false
@@ -164,24 +168,22 @@ func (s *scanner) skip(b []byte, newlines int64) {
 	s.open = b[len(b)-1] != '\n'
 }
 
-// keep adds a piece to the current line as far as it can be shown.
+// keep adds a piece to the line that has begun, as far as it can be shown.
 func (s *scanner) keep(part []byte) {
 	most := s.bytes
 	if s.chars > 0 {
 		most = min(most, s.chars*utf8.UTFMax)
 	}
-	part, whole := part[:min(len(part), max(0, most-len(s.cur.text)))], part
-	if s.cur.text == nil {
-		s.cur.text = s.arena[len(s.arena):]
-	}
-	if need := len(s.cur.text) + len(part); need > cap(s.cur.text) {
-		bigger := make([]byte, len(s.cur.text), max(need, min(2*cap(s.arena), 1<<20), 4<<10))
-		copy(bigger, s.cur.text)
-		s.cur.text, s.arena = bigger, bigger[:0]
-	}
-	s.cur.text = append(s.cur.text, part...)
-	s.cur.length += int64(len(whole))
-	s.cur.chars += runes(whole)
+	s.begun.text = append(s.begun.text, part[:min(len(part), max(0, most-len(s.begun.text)))]...)
+	s.begun.length += int64(len(part))
+	s.begun.chars += runes(part)
+}
+
+func (s *scanner) finishBegun(newline bool) {
+	l := s.begun
+	s.begun = line{text: l.text[:0]}
+	l.ended = newline
+	s.finish(l)
 }
 
 // runes counts the characters that begin in b.
@@ -195,30 +197,31 @@ func runes(b []byte) int64 {
 	return int64(n)
 }
 
-func (s *scanner) finishLine(newline bool) {
-	l := s.cur
-	s.cur = line{}
-	l.ended = newline
+// finish shows a line as far as there is room.
+func (s *scanner) finish(l line) {
+	all := l.text
 	if s.chars > 0 && len(l.text) > s.chars {
 		l.text = l.text[:runeIndex(l.text, s.chars)]
 	}
-	l.size = cleanSize(l.text)
-	if room := s.bytes - s.used - numberWidth(s.number); l.size > room {
-		if len(s.shown) > 0 {
+	size := cleanSize(l.text)
+	if room := s.bytes - s.used - numberWidth(s.number); size > room {
+		if s.count > 0 {
 			s.full, s.stopped = true, true
 			return
 		}
 		l.text = l.text[:cleanFit(l.text, room)]
-		l.size = cleanSize(l.text)
 	}
 	if l.cut() {
 		l.text = wholeRunes(l.text)
-		l.size = cleanSize(l.text)
+		size = cleanSize(l.text)
+		if l.chars == 0 {
+			l.chars = runes(all)
+		}
 	}
-	s.arena = s.arena[:len(s.arena)+len(l.text)]
-	l.text = l.text[:len(l.text):len(l.text)]
-	s.used += l.size + numberWidth(s.number)
-	s.shown = append(s.shown, l)
+	l.plain = size == len(l.text) && plain(l.text)
+	s.used += size + numberWidth(s.number)
+	s.count++
+	s.show(s.number, l)
 }
 
 func (s *scanner) end() lines {
@@ -227,7 +230,7 @@ func (s *scanner) end() lines {
 	if s.open {
 		s.total++
 		if !s.stopped && s.number >= s.first && s.number < s.first+s.limit {
-			s.finishLine(false)
+			s.finishBegun(false)
 		}
 	}
 	return s.lines

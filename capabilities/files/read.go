@@ -75,7 +75,7 @@ func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput)
 	stop := context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	l := &look{info: info, window: f.window(in)}
+	l := &look{info: info, window: f.window(in), page: &page{}}
 	if info.Size() >= minIndexed {
 		l.index = f.indexes.get(stampSum(info))
 	}
@@ -103,7 +103,7 @@ func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput)
 		out.Binary = true
 		return output(out, fmt.Sprintf("[%s is binary, not shown: %s, %s]", p.Display, l.format.mime, plural(l.size, "byte"))), nil
 	}
-	return f.text(out, l.found, in), nil
+	return f.text(out, l.found, l.page, in), nil
 }
 
 // buffer is one to read a file with; giveBack keeps it for the next.
@@ -121,7 +121,8 @@ type look struct {
 	index  *index // nil when there was none
 
 	format  format
-	found   lines // of a text
+	page    *page // of a text
+	found   lines
 	picture []byte
 	size    int64
 	content sum
@@ -139,14 +140,15 @@ func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, 
 	line = bytes.Clone(head[:min(len(head), 128)])
 	switch l.format.encoding {
 	case utf8Text, utf8BOM:
-		s := newScanner(l.window, 0, 0)
+		l.page.grow(l.window, l.info.Size(), 0)
+		s := newScanner(l.window, 0, 0, l.page.add)
 		if l.format.encoding == utf8BOM {
 			_, _ = src.Discard(len(utf8Mark))
 			s.blocks, s.offset = []int64{0}, int64(len(utf8Mark))
 		}
 		l.found, err = scanSource(src, s, false)
 	case utf16LE, utf16BE:
-		l.found, err = scan(src.decoded(l.format.encoding), l.window)
+		l.found, err = scan(src.decoded(l.format.encoding), l.window, l.page.add)
 		l.found.blocks = nil // of the decoded text
 	default:
 		if l.format.image {
@@ -183,7 +185,8 @@ func (l *look) again(ctx context.Context, file io.ReaderAt, buffer *bufio.Reader
 			offset = int64(len(utf8Mark))
 		}
 		src := newSource(ctx, io.NewSectionReader(file, offset, math.MaxInt64-offset), buffer, false)
-		l.found, err = scanSource(src, newScanner(l.window, offset, newlines), true)
+		l.page.grow(l.window, x.size, x.total)
+		l.found, err = scanSource(src, newScanner(l.window, offset, newlines, l.page.add), true)
 	}
 	l.found.total, l.found.unending = x.total, x.unending
 	return err
@@ -242,11 +245,11 @@ func (f *Files) window(in readInput) window {
 	return w
 }
 
-func (f *Files) text(out readOutput, found lines, in readInput) protocol.ToolOutput {
+func (f *Files) text(out readOutput, found lines, p *page, in readInput) protocol.ToolOutput {
 	out.TotalLines = found.total
 	first := max(in.Offset, 1)
-	last := first + int64(len(found.shown)) - 1
-	if len(found.shown) == 0 {
+	last := first + found.count - 1
+	if found.count == 0 {
 		if found.total == 0 && first == 1 {
 			return output(out, fmt.Sprintf("[%s is empty]", out.Path))
 		}
@@ -255,56 +258,18 @@ func (f *Files) text(out readOutput, found lines, in readInput) protocol.ToolOut
 		o.IsError = true
 		return o
 	}
-	out.FirstLine, out.LastLine = first, last
-
-	size := 0
-	for _, l := range found.shown {
-		size += l.size + numberWidth(first) + 8
-	}
-	text, content := make([]byte, 0, size+noteBytes), make([]byte, 0, size)
-	var about notes
-	for i, l := range found.shown {
-		begin := len(content)
-		if l.size == len(l.text) && plain(l.text) {
-			content = append(content, l.text...)
-		} else {
-			var invalid, nuls int
-			content, invalid, nuls = appendClean(content, l.text)
-			about.invalid += invalid
-			about.nuls += nuls
-		}
-		shown := content[begin:]
-		if l.ended && !l.cut() && bytes.HasSuffix(shown, []byte{'\r'}) {
-			about.crlf++
-			shown = shown[:len(shown)-1]
-		}
-		text = append(appendNumber(text, first+int64(i)), shown...)
-		if l.cut() {
-			about.cut++
-			if l.chars > about.longest {
-				about.longest, about.longestLine = l.chars, first+int64(i)
-			}
-			text = append(text, " …"...)
-		}
-		text = append(text, '\n')
-		if l.ended {
-			content = append(content, '\n')
-		}
-	}
-	out.Content = string(content)
-	out.Truncated = last < found.total || about.cut > 0
-	if about.invalid > 0 && out.Encoding == utf8Text {
+	out.FirstLine, out.LastLine, out.Content = first, last, p.content.String()
+	out.Truncated = last < found.total || p.notes.cut > 0
+	if p.notes.invalid > 0 && out.Encoding == utf8Text {
 		out.Encoding = notUTF8Text
 	}
-
-	note := bytes.NewBuffer(text)
-	fmt.Fprintf(note, "[lines %s-%s of %s, %s]\n", count(first), count(last), count(found.total), plural(out.SizeBytes, "byte"))
+	fmt.Fprintf(&p.text, "[lines %s-%s of %s, %s]\n", count(first), count(last), count(found.total), plural(out.SizeBytes, "byte"))
 	if last < found.total {
-		fmt.Fprintf(note, "[%s more; continue with offset %d]\n", plural(found.total-last, "line"), last+1)
+		fmt.Fprintf(&p.text, "[%s more; continue with offset %d]\n", plural(found.total-last, "line"), last+1)
 	}
-	about.unending = found.unending && last == found.total
-	f.about(note, about, out, in)
-	return output(out, strings.TrimSuffix(note.String(), "\n"))
+	p.notes.unending = found.unending && last == found.total
+	f.about(&p.text, p.notes, out, in)
+	return output(out, strings.TrimSuffix(p.text.String(), "\n"))
 }
 
 func readError(ctx context.Context, err error, p capabilities.Path) error {
