@@ -24,7 +24,14 @@ func appendNumber(b []byte, number int64) []byte {
 	return append(b, '\t')
 }
 
-func numberWidth(number int64) int { return max(6, len(strconv.FormatInt(number, 10))) + 2 }
+func numberWidth(number int64) int {
+	digits := 6
+	for number >= 1_000_000 {
+		number /= 10
+		digits++
+	}
+	return digits + 2
+}
 
 // lines is what was found in one pass over a text, beside the lines themselves.
 type lines struct {
@@ -203,8 +210,12 @@ func (s *scanner) finish(l line) {
 	if s.chars > 0 && len(l.text) > s.chars {
 		l.text = l.text[:runeIndex(l.text, s.chars)]
 	}
-	size := cleanSize(l.text)
-	if room := s.bytes - s.used - numberWidth(s.number); size > room {
+	width := numberWidth(s.number)
+	size, room := len(l.text), s.bytes-s.used-width
+	if l.plain = plain(l.text); !l.plain {
+		size = cleanSize(l.text)
+	}
+	if size > room {
 		if s.count > 0 {
 			s.full, s.stopped = true, true
 			return
@@ -213,13 +224,12 @@ func (s *scanner) finish(l line) {
 	}
 	if l.cut() {
 		l.text = wholeRunes(l.text)
-		size = cleanSize(l.text)
+		l.plain, size = plain(l.text), cleanSize(l.text)
 		if l.chars == 0 {
 			l.chars = runes(all)
 		}
 	}
-	l.plain = size == len(l.text) && plain(l.text)
-	s.used += size + numberWidth(s.number)
+	s.used += size + width
 	s.count++
 	s.show(s.number, l)
 }
