@@ -47,13 +47,16 @@ func (p Path) fault(err error) error {
 // root, but it follows links there, and a link can lead from a writable place to
 // a nested read-only root.
 func openDir(root *os.Root, rel string) (*os.Root, error) {
-	cur, err := root.OpenRoot(".")
-	if err != nil {
-		return nil, err
+	way := steps(rel)
+	if len(way) == 0 {
+		return root.OpenRoot(".")
 	}
-	for _, step := range steps(rel) {
+	cur := root
+	for i, step := range way {
 		next, err := openStep(cur, step)
-		cur.Close()
+		if i > 0 {
+			cur.Close()
+		}
 		if err != nil {
 			return nil, err
 		}

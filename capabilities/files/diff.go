@@ -98,12 +98,12 @@ func isBinary(content []byte) bool {
 
 // whole reads a file that is to be compared.
 func (f *Files) whole(ctx context.Context, s *capabilities.Session, path string) (display string, content []byte, err error) {
-	file, p, err := openFile(s.Workspace(), path)
+	file, info, p, err := openFile(s.Workspace(), path)
 	if err != nil {
 		return "", nil, err
 	}
 	defer file.Close()
-	info, release, err := f.waitForWriter(ctx, file)
+	info, release, err := f.waitForWriter(ctx, file, info)
 	if err != nil {
 		return "", nil, err
 	}

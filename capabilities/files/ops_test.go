@@ -316,7 +316,7 @@ func full[N any](all, less N) N {
 // A directory of 100,000 files is listed in its order, and says how many there are.
 func TestListLargeDirectory(t *testing.T) {
 	b := newBench(t)
-	n := full(100_000, 20_000)
+	n := full(100_000, 8_000)
 	dir := b.path("many")
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	first := filepath.Join(dir, "00000")

@@ -14,9 +14,18 @@ type pattern struct {
 	base bool
 }
 
+// A pattern is bounded: each brace can double what has to be tried for every name.
+const (
+	maxPattern = 1024 // bytes
+	maxBraces  = 8
+)
+
 // newPattern reads a pattern; an empty one fits all.
 func newPattern(member, text string) (pattern, error) {
 	text = strings.TrimPrefix(text, "./")
+	if len(text) > maxPattern || strings.Count(text, "{") > maxBraces || strings.Count(text, "**") > maxBraces {
+		return pattern{}, protocol.Errorf(protocol.CodeInvalidParams, "%s: at most %s bytes, %d braces and %d times **", member, count(maxPattern), maxBraces, maxBraces)
+	}
 	if text != "" && !doublestar.ValidatePattern(text) {
 		return pattern{}, protocol.Errorf(protocol.CodeInvalidParams, "%s: %q is no pattern: a bracket, a brace or a backslash is not complete", member, text)
 	}

@@ -61,12 +61,12 @@ func (f *Files) addRead(r *capabilities.Registrar) {
 }
 
 func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput) (protocol.ToolOutput, error) {
-	file, p, err := openFile(call.Session().Workspace(), in.Path)
+	file, info, p, err := openFile(call.Session().Workspace(), in.Path)
 	if err != nil {
 		return protocol.ToolOutput{}, err
 	}
 	defer file.Close()
-	info, release, err := f.waitForWriter(ctx, file)
+	info, release, err := f.waitForWriter(ctx, file, info)
 	if err != nil {
 		return protocol.ToolOutput{}, err
 	}
@@ -209,14 +209,10 @@ func (f *Files) remember(l *look, file *os.File) {
 
 // waitForWriter keeps a reader off a file with several names: it is written in
 // place, and half of it would be seen.
-func (f *Files) waitForWriter(ctx context.Context, file *os.File) (info fs.FileInfo, release func(), err error) {
-	info, err = file.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	key := inodeKey(info)
+func (f *Files) waitForWriter(ctx context.Context, file *os.File, before fs.FileInfo) (info fs.FileInfo, release func(), err error) {
+	key := inodeKey(before)
 	if key == "" {
-		return info, func() {}, nil
+		return before, func() {}, nil
 	}
 	if release, err = f.locks.acquire(ctx, key); err != nil {
 		return nil, nil, err

@@ -202,7 +202,7 @@ func (f *Files) content(ctx context.Context, e *statEntry, dir *os.Root, name st
 		return err
 	}
 	defer file.Close()
-	_, release, err := f.waitForWriter(ctx, file)
+	info, release, err := f.waitForWriter(ctx, file, info)
 	if err != nil {
 		return err
 	}

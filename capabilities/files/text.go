@@ -31,6 +31,7 @@ type counted struct {
 	r    io.Reader
 	hash hash.Hash // nil: nobody asks for it
 	size int64
+	end  bool // it has been seen, and need not be asked for again
 }
 
 // bufferSize is the buffer of a source, in bytes.
@@ -53,7 +54,11 @@ func (c *counted) Read(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
+	if c.end {
+		return 0, io.EOF
+	}
 	n, err := c.r.Read(p)
+	c.end = err == io.EOF
 	if c.hash != nil {
 		c.hash.Write(p[:n])
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/protocol"
 )
 
 // privateDirs are not entered by a walk that was not asked for them: the insides of
@@ -86,7 +87,7 @@ func (k *walker) below(rel string, next *[]string) error {
 	if k.ctx.Err() != nil {
 		return k.ctx.Err()
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, protocol.ErrNotFound) { // not just gone meanwhile
 		k.unread = append(k.unread, fault(err, p).Error())
 	}
 	return nil
