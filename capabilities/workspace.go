@@ -324,6 +324,20 @@ func (w *Workspace) rootOf(info fs.FileInfo) *openRoot {
 	return nil
 }
 
+// HoldsRoot finds a root that is p or below it: such a place is not to be moved or
+// deleted as a whole.
+func (w *Workspace) HoldsRoot(p Path) (Root, bool) {
+	for _, r := range w.roots {
+		if _, ok := within(p.Abs, r.real); ok {
+			return r.Root, true
+		}
+	}
+	return Root{}, false
+}
+
+// IsRoot knows a root by identity, under whatever name it was found.
+func (w *Workspace) IsRoot(info fs.FileInfo) bool { return w.rootOf(info) != nil }
+
 func (r *openRoot) vanished() bool {
 	info, err := os.Lstat(r.real)
 	return err != nil || !os.SameFile(info, r.info)

@@ -47,13 +47,16 @@ func (p Path) fault(err error) error {
 // root, but it follows links there, and a link can lead from a writable place to
 // a nested read-only root.
 func openDir(root *os.Root, rel string) (*os.Root, error) {
-	cur, err := root.OpenRoot(".")
-	if err != nil {
-		return nil, err
+	way := steps(rel)
+	if len(way) == 0 {
+		return root.OpenRoot(".")
 	}
-	for _, step := range steps(rel) {
+	cur := root
+	for i, step := range way {
 		next, err := openStep(cur, step)
-		cur.Close()
+		if i > 0 {
+			cur.Close()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -61,6 +64,11 @@ func openDir(root *os.Root, rel string) (*os.Root, error) {
 	}
 	return cur, nil
 }
+
+// OpenChild opens the directory name in dir, one component, without following a link:
+// how a tree is walked by handles. The caller closes it. The error is one of the file
+// system, for FileError.
+func OpenChild(dir *os.Root, name string) (*os.Root, error) { return openStep(dir, name) }
 
 // openStep opens a child that is a directory and no link: what was opened must be
 // what the name was an instant before.

@@ -371,3 +371,30 @@ func TestReplacedRoot(t *testing.T) {
 		require.ErrorIs(t, err, protocol.ErrResourceUnavailable, name)
 	}
 }
+
+// What holds a root is not to be deleted or moved, and a root is known by identity.
+func TestHoldsRoot(t *testing.T) {
+	base := tree(t, "ws/a/inner/f", "ws/b/f", "ws/a/link -> inner")
+	w := open(t, base+"/ws", Root{Path: base + "/ws"}, Root{Path: base + "/ws/a/inner", ReadOnly: true})
+	for path, want := range map[string]bool{".": true, "a": true, "a/inner": true, "a/inner/f": false, "b": false, "none": false} {
+		p, err := w.ResolveLink(path)
+		require.NoError(t, err)
+		_, got := w.HoldsRoot(p)
+		assert.Equal(t, want, got, path)
+	}
+	for path, want := range map[string]bool{"/ws": true, "/ws/a": false, "/ws/a/inner": true, "/ws/a/inner/f": false} {
+		info, err := os.Stat(base + path)
+		require.NoError(t, err)
+		assert.Equal(t, want, w.IsRoot(info), path)
+	}
+	p, err := w.Resolve("a")
+	require.NoError(t, err)
+	dir, err := p.OpenDir()
+	require.NoError(t, err)
+	defer dir.Close()
+	child, err := OpenChild(dir, "inner")
+	require.NoError(t, err)
+	require.NoError(t, child.Close())
+	_, err = OpenChild(dir, "link")
+	require.Error(t, err, "a link is not followed")
+}

@@ -3,19 +3,28 @@
 //
 //	ex.Register(files.New(files.Options{Roots: roots}))
 //
-// One verb has one file: read.go, write.go. They share open.go (how a path
-// becomes an open file without leaving the roots), seen.go (what the session has
-// read, for the stale-write rule), locks.go (one lock per real file), text.go and
-// lines.go (bytes to text, and a window of lines in bounded memory).
+// One verb has one file: read.go, write.go, edit.go, multiedit.go, list.go, stat.go,
+// diff.go, mkdir.go, move.go, copy.go, delete.go, executable.go. They share
+//
+//   - how a path becomes something open without leaving the roots: open.go for a file
+//     that is read, target.go for one whose content changes, place.go for a name that
+//     is moved, copied or deleted;
+//   - locks.go (one lock per real file) and seen.go (what the session has read);
+//   - text.go, lines.go, page.go (bytes to text, and a window of lines in bounded
+//     memory), index.go (any line of a large file at once);
+//   - match.go and nomatch.go (where an edit's text is, or why not), changes.go and
+//     unified.go (what differs), walk.go and copytree.go (trees, by handles), fit.go.
 //
 // The stale-write rule: a file that is there may be overwritten when this session
-// has read or written it and its content is still the one seen then, by SHA-256.
-// Checking and writing happen under one lock per real file, which holds for all
-// sessions of the executor.
+// has read or written it and its content is still the one seen then, by SHA-256; it
+// may be edited also when this session has never seen it. Checking and writing happen
+// under one lock per real file, which holds for all sessions of the executor.
 package files
 
 import (
+	"bufio"
 	"context"
+	"sync"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
@@ -36,8 +45,10 @@ type Options struct {
 // Files is the capability. It serves all sessions at once and starts no
 // goroutine; there is nothing to close.
 type Files struct {
-	opts  Options
-	locks locks
+	opts    Options
+	locks   locks
+	indexes indexes
+	buffers sync.Pool // of *bufio.Reader
 }
 
 // New makes the capability.
@@ -57,7 +68,9 @@ func New(o Options) *Files {
 	if o.MaxImageBytes <= 0 {
 		o.MaxImageBytes = 5 << 20
 	}
-	return &Files{opts: o}
+	f := &Files{opts: o}
+	f.buffers.New = func() any { return bufio.NewReaderSize(nil, bufferSize) }
+	return f
 }
 
 // Name is the key under which the capability is advertised.
@@ -79,5 +92,15 @@ func (f *Files) Install(r *capabilities.Registrar) error {
 	})
 	f.addRead(r)
 	f.addWrite(r)
+	f.addEdit(r)
+	f.addMultiEdit(r)
+	f.addDiff(r)
+	f.addList(r)
+	f.addStat(r)
+	f.addMkdir(r)
+	f.addMove(r)
+	f.addCopy(r)
+	f.addDelete(r)
+	f.addSetExecutable(r)
 	return nil
 }

@@ -15,34 +15,49 @@ type window struct {
 	bytes int   // of all lines together as they are shown: with numbers and made clean
 }
 
-// numberFormat numbers a line; numberWidth is how many bytes that adds to it.
-const numberFormat = "%6d\t%s\n"
+// appendNumber numbers a line; with the newline behind it that adds numberWidth bytes.
+func appendNumber(b []byte, number int64) []byte {
+	var digits [20]byte
+	d := strconv.AppendInt(digits[:0], number, 10)
+	b = append(b, "      "[:max(0, 6-len(d))]...)
+	b = append(b, d...)
+	return append(b, '\t')
+}
 
-func numberWidth(number int64) int { return max(6, len(strconv.FormatInt(number, 10))) + 2 }
+func numberWidth(number int64) int {
+	digits := 6
+	for number >= 1_000_000 {
+		number /= 10
+		digits++
+	}
+	return digits + 2
+}
 
-// lines is what was found in one pass over a text.
+// lines is what was found in one pass over a text, beside the lines themselves.
 type lines struct {
-	shown    []line
-	total    int64 // lines in the whole text; a last one without newline counts
-	nuls     int64 // NUL characters in the whole text
-	unending bool  // the last line has no newline
-	full     bool  // it ended because window.bytes were used up
+	count    int64   // lines that were shown
+	total    int64   // lines in the whole text; a last one without newline counts
+	nuls     int64   // NUL characters in the whole text
+	unending bool    // the last line has no newline
+	full     bool    // it ended because window.bytes were used up
+	blocks   []int64 // newlines before each block of the file, as far as it was read
 }
 
 // line is a line that is shown, or the start of it.
 type line struct {
-	text   []byte // without the newline
+	text   []byte // without the newline; good until the next one
 	length int64  // bytes of the whole line
-	chars  int64  // characters of it
+	chars  int64  // characters of it, when it is cut
+	plain  bool   // text is shown as it is
 	ended  bool   // by a newline
 }
 
 func (l line) cut() bool { return int64(len(l.text)) < l.length }
 
-// scan reads r to its end and keeps what w wants. Memory is bounded by w, however
+// scan reads r to its end and shows what w wants. Memory is bounded by w, however
 // long the text and its lines are.
-func scan(r io.Reader, w window) (lines, error) {
-	s := scanner{window: w, number: 1}
+func scan(r io.Reader, w window, show func(number int64, l line)) (lines, error) {
+	s := newScanner(w, 0, 0, show)
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.Read(buf)
@@ -56,26 +71,72 @@ func scan(r io.Reader, w window) (lines, error) {
 	}
 }
 
+// scanSource is scan without a copy. With early it stops when it has what w wants,
+// and the totals are of what was read.
+func scanSource(src *source, s *scanner, early bool) (lines, error) {
+	for {
+		b, err := src.chunk()
+		if err == io.EOF {
+			return s.end(), nil
+		}
+		if err != nil {
+			return lines{}, err
+		}
+		s.add(b)
+		if early && s.done() {
+			return s.lines, nil
+		}
+	}
+}
+
 type scanner struct {
 	window
 	lines
+	show    func(number int64, l line)
+	offset  int64 // in the file, of the next byte
 	number  int64 // of the line that the next byte belongs to
 	open    bool  // that line has bytes already
 	used    int   // of window.bytes
-	cur     line
+	begun   line  // what is kept of a line that began in an earlier piece
 	stopped bool
 }
 
-// add takes the next piece of the text.
+// newScanner begins at offset of a file, before which there are so many newlines.
+func newScanner(w window, offset, newlines int64, show func(number int64, l line)) *scanner {
+	return &scanner{window: w, show: show, offset: offset, number: newlines + 1}
+}
+
+// done: nothing more will be shown.
+func (s *scanner) done() bool { return s.stopped || s.number >= s.first+s.limit }
+
+// add takes the next piece of the text, one block of the index at a time.
 func (s *scanner) add(b []byte) {
-	s.nuls += int64(bytes.Count(b, []byte{0}))
-	if s.number+int64(bytes.Count(b, []byte{'\n'})) < s.first && len(b) > 0 {
-		s.skip(b)
+	for len(b) > 0 {
+		n := min(int64(len(b)), blockSize-s.offset%blockSize)
+		if s.offset%blockSize == 0 || len(s.blocks) == 0 {
+			s.blocks = append(s.blocks, s.number-1)
+		}
+		s.addPiece(b[:n])
+		s.offset += n
+		b = b[n:]
+	}
+}
+
+func (s *scanner) addPiece(b []byte) {
+	if bytes.IndexByte(b, 0) >= 0 {
+		s.nuls += int64(bytes.Count(b, []byte{0}))
+	}
+	newlines := int64(-1)
+	if s.number < s.first {
+		newlines = int64(bytes.Count(b, newline))
+	}
+	if s.done() || s.number+newlines < s.first && newlines >= 0 {
+		s.skip(b, newlines)
 		return
 	}
 	for len(b) > 0 {
-		if s.stopped || s.number >= s.first+s.limit {
-			s.skip(b)
+		if s.done() {
+			s.skip(b, -1)
 			return
 		}
 		i := bytes.IndexByte(b, '\n')
@@ -83,15 +144,19 @@ func (s *scanner) add(b []byte) {
 		if i >= 0 {
 			part = b[:i]
 		}
-		if s.number >= s.first {
-			s.keep(part)
-		}
-		if i < 0 {
+		shown := s.number >= s.first
+		switch {
+		case i < 0:
+			if shown {
+				s.keep(part)
+			}
 			s.open = true
 			return
-		}
-		if s.number >= s.first {
-			s.finishLine(true)
+		case shown && s.begun.length > 0:
+			s.keep(part)
+			s.finishBegun(true)
+		case shown:
+			s.finish(line{text: part, length: int64(len(part)), ended: true})
 		}
 		s.number++
 		s.open = false
@@ -99,36 +164,59 @@ func (s *scanner) add(b []byte) {
 	}
 }
 
-// skip only counts.
-func (s *scanner) skip(b []byte) {
-	s.number += int64(bytes.Count(b, []byte{'\n'}))
+var newline = []byte{'\n'}
+
+// skip only counts, unless that has been done.
+func (s *scanner) skip(b []byte, newlines int64) {
+	if newlines < 0 {
+		newlines = int64(bytes.Count(b, newline))
+	}
+	s.number += newlines
 	s.open = b[len(b)-1] != '\n'
 }
 
-// keep adds a piece to the current line as far as it can be shown.
+// keep adds a piece to the line that has begun, as far as it can be shown.
 func (s *scanner) keep(part []byte) {
 	most := s.bytes
 	if s.chars > 0 {
 		most = min(most, s.chars*utf8.UTFMax)
 	}
-	s.cur.text = append(s.cur.text, part[:min(len(part), max(0, most-len(s.cur.text)))]...)
-	s.cur.length += int64(len(part))
-	for _, c := range part {
-		if utf8.RuneStart(c) {
-			s.cur.chars++
-		}
-	}
+	s.begun.text = append(s.begun.text, part[:min(len(part), max(0, most-len(s.begun.text)))]...)
+	s.begun.length += int64(len(part))
+	s.begun.chars += runes(part)
 }
 
-func (s *scanner) finishLine(newline bool) {
-	l := s.cur
-	s.cur = line{}
+func (s *scanner) finishBegun(newline bool) {
+	l := s.begun
+	s.begun = line{text: l.text[:0]}
 	l.ended = newline
-	if s.chars > 0 {
+	s.finish(l)
+}
+
+// runes counts the characters that begin in b.
+func runes(b []byte) int64 {
+	n := len(b)
+	for _, c := range b {
+		if c&0xc0 == 0x80 {
+			n--
+		}
+	}
+	return int64(n)
+}
+
+// finish shows a line as far as there is room.
+func (s *scanner) finish(l line) {
+	all := l.text
+	if s.chars > 0 && len(l.text) > s.chars {
 		l.text = l.text[:runeIndex(l.text, s.chars)]
 	}
-	if room := s.bytes - s.used - numberWidth(s.number); cleanSize(l.text) > room {
-		if len(s.shown) > 0 {
+	width := numberWidth(s.number)
+	size, room := len(l.text), s.bytes-s.used-width
+	if l.plain = plain(l.text); !l.plain {
+		size = cleanSize(l.text)
+	}
+	if size > room {
+		if s.count > 0 {
 			s.full, s.stopped = true, true
 			return
 		}
@@ -136,9 +224,14 @@ func (s *scanner) finishLine(newline bool) {
 	}
 	if l.cut() {
 		l.text = wholeRunes(l.text)
+		l.plain, size = plain(l.text), cleanSize(l.text)
+		if l.chars == 0 {
+			l.chars = runes(all)
+		}
 	}
-	s.used += cleanSize(l.text) + numberWidth(s.number)
-	s.shown = append(s.shown, l)
+	s.used += size + width
+	s.count++
+	s.show(s.number, l)
 }
 
 func (s *scanner) end() lines {
@@ -147,7 +240,7 @@ func (s *scanner) end() lines {
 	if s.open {
 		s.total++
 		if !s.stopped && s.number >= s.first && s.number < s.first+s.limit {
-			s.finishLine(false)
+			s.finishBegun(false)
 		}
 	}
 	return s.lines

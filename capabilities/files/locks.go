@@ -2,6 +2,8 @@ package files
 
 import (
 	"context"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -9,8 +11,9 @@ import (
 )
 
 // locks keeps the writers of one file apart, whatever session they belong to.
-// Files are told apart by name: the inode changes with every atomic write. A file
-// with several names has a second lock, by inode, taken after the one by name.
+// Files are told apart by their directory and name in it: the inode of a file changes
+// with every atomic write. A file with several names has a second lock, by inode,
+// taken after all those by name.
 // The zero value is ready.
 type locks struct {
 	mu   sync.Mutex
@@ -53,6 +56,35 @@ func (l *locks) acquire(ctx context.Context, key string) (release func(), err er
 	}
 }
 
-// pathKey takes names that differ in case only for one: on some disks they are,
-// and on the others waiting for each other does no harm.
-func pathKey(p capabilities.Path) string { return "path " + strings.ToLower(p.Abs) }
+// acquireAll takes several locks in one order for everybody, so that no two wait
+// for each other.
+func (l *locks) acquireAll(ctx context.Context, keys ...string) (release func(), err error) {
+	slices.Sort(keys)
+	var held []func()
+	release = func() {
+		for _, r := range slices.Backward(held) {
+			r()
+		}
+	}
+	for _, key := range slices.Compact(keys) {
+		one, err := l.acquire(ctx, key)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, one)
+	}
+	return release, nil
+}
+
+// fileKey is the lock of the name in dir, which is p: the directory by identity,
+// whatever way led to it, and the name without case, since on some disks names that
+// differ in case only are one, and on the others waiting for each other does no harm.
+func fileKey(dir *os.Root, name string, p capabilities.Path) string {
+	if info, err := dir.Stat("."); err == nil {
+		if id := identity(info); id != "" {
+			return "in " + id + " " + strings.ToLower(name)
+		}
+	}
+	return "path " + strings.ToLower(p.Abs)
+}

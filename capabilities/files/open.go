@@ -31,7 +31,7 @@ func errReplaced(p capabilities.Path) error {
 }
 
 // openFile opens a regular file for reading. The caller closes it.
-func openFile(w *capabilities.Workspace, path string) (f *os.File, p capabilities.Path, err error) {
+func openFile(w *capabilities.Workspace, path string) (f *os.File, info fs.FileInfo, p capabilities.Path, err error) {
 	err = again(func() error {
 		p, err = w.Resolve(path)
 		if err != nil {
@@ -42,10 +42,10 @@ func openFile(w *capabilities.Workspace, path string) (f *os.File, p capabilitie
 			return err
 		}
 		defer dir.Close()
-		f, _, err = openIn(dir, name, p)
+		f, info, err = openIn(dir, name, p)
 		return err
 	})
-	return f, p, err
+	return f, info, p, err
 }
 
 // openIn opens the file name in dir, which is p, and no link. A look comes before

@@ -1,10 +1,13 @@
 package files
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"strings"
@@ -41,8 +44,8 @@ type readOutput struct {
 	LastLine   int64  `json:"last_line,omitempty"`
 	TotalLines int64  `json:"total_lines"`
 	SizeBytes  int64  `json:"size_bytes"`
-	SHA256     string `json:"sha256"`
-	Truncated  bool   `json:"truncated"` // there is more behind, or lines are cut
+	SHA256     string `json:"sha256,omitempty"` // absent above 64 MiB
+	Truncated  bool   `json:"truncated"`        // there is more behind, or lines are cut
 	Encoding   string `json:"encoding,omitempty"`
 	MIMEType   string `json:"mime_type,omitempty"`
 	Binary     bool   `json:"binary,omitempty"`
@@ -58,12 +61,12 @@ func (f *Files) addRead(r *capabilities.Registrar) {
 }
 
 func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput) (protocol.ToolOutput, error) {
-	file, p, err := openFile(call.Session().Workspace(), in.Path)
+	file, info, p, err := openFile(call.Session().Workspace(), in.Path)
 	if err != nil {
 		return protocol.ToolOutput{}, err
 	}
 	defer file.Close()
-	release, err := f.waitForWriter(ctx, file)
+	info, release, err := f.waitForWriter(ctx, file, info)
 	if err != nil {
 		return protocol.ToolOutput{}, err
 	}
@@ -72,50 +75,153 @@ func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput)
 	stop := context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	src := newSource(ctx, file)
-	head, _ := src.Peek(headSize) // an error comes again below
-	kind := sniff(head)
-	var found lines
-	var picture []byte
-	switch {
-	case kind.image:
-		picture, err = io.ReadAll(io.LimitReader(src, f.opts.MaxImageBytes+1))
-	case kind.encoding != "":
-		found, err = scan(src.text(kind.encoding), f.window(in))
+	l := &look{info: info, window: f.window(in), page: &page{}}
+	if info.Size() >= minIndexed {
+		l.index = f.indexes.get(stampSum(info))
 	}
-	content, size, end := src.finish()
-	if err = errors.Join(err, end); err != nil {
+	buffer := f.buffer()
+	if l.index != nil {
+		err = l.again(ctx, file, buffer)
+	} else {
+		_, err = l.first(ctx, file, buffer, f.opts.MaxImageBytes)
+	}
+	f.giveBack(buffer)
+	if err != nil {
 		return protocol.ToolOutput{}, readError(ctx, err, p)
 	}
-	seenBy(call.Session()).put(p, content)
+	f.remember(l, file)
+	seenBy(call.Session()).put(p, l.content)
 
-	out := readOutput{Path: p.Display, SizeBytes: size, SHA256: content.String(), MIMEType: kind.mime, Encoding: kind.encoding}
-	// A few stray NULs are told and shown; many mean that these are no lines.
-	if kind.encoding != "" && found.nuls > size/100 {
-		kind = format{mime: "application/octet-stream"}
-		out.Encoding, out.MIMEType = "", kind.mime
+	out := readOutput{Path: p.Display, SizeBytes: l.size, MIMEType: l.format.mime, Encoding: l.format.encoding}
+	if info.Size() <= maxHash {
+		out.SHA256 = l.content.String()
 	}
 	switch {
-	case kind.image:
-		return f.image(out, picture), nil
-	case kind.encoding == "":
+	case l.format.image:
+		return f.image(out, l.picture), nil
+	case l.format.encoding == "":
 		out.Binary = true
-		return output(out, fmt.Sprintf("[%s is binary, not shown: %s, %s]", p.Display, kind.mime, plural(size, "byte"))), nil
+		return output(out, fmt.Sprintf("[%s is binary, not shown: %s, %s]", p.Display, l.format.mime, plural(l.size, "byte"))), nil
 	}
-	return f.text(out, found, in), nil
+	return f.text(out, l.found, l.page, in), nil
+}
+
+// buffer is one to read a file with; giveBack keeps it for the next.
+func (f *Files) buffer() *bufio.Reader { return f.buffers.Get().(*bufio.Reader) }
+
+func (f *Files) giveBack(buffer *bufio.Reader) {
+	buffer.Reset(nil)
+	f.buffers.Put(buffer)
+}
+
+// look is one look at a file that is open, and what it found.
+type look struct {
+	info   fs.FileInfo // when it was opened
+	window window
+	index  *index // nil when there was none
+
+	format  format
+	page    *page // of a text
+	found   lines
+	picture []byte
+	size    int64
+	content sum
+	began   time.Time
+}
+
+// first reads the whole file, but for a large one that is not text. line is how it
+// begins.
+func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, maxImage int64) (line []byte, err error) {
+	l.began = time.Now()
+	hashed := l.info.Size() <= maxHash
+	src := newSource(ctx, file, buffer, hashed)
+	head, _ := src.Peek(headSize) // an error comes again below
+	l.format = sniff(head)
+	line = bytes.Clone(head[:min(len(head), 128)])
+	switch l.format.encoding {
+	case utf8Text, utf8BOM:
+		l.page.grow(l.window, l.info.Size(), 0)
+		s := newScanner(l.window, 0, 0, l.page.add)
+		if l.format.encoding == utf8BOM {
+			_, _ = src.Discard(len(utf8Mark))
+			s.blocks, s.offset = []int64{0}, int64(len(utf8Mark))
+		}
+		l.found, err = scanSource(src, s, false)
+	case utf16LE, utf16BE:
+		l.found, err = scan(src.decoded(l.format.encoding), l.window, l.page.add)
+		l.found.blocks = nil // of the decoded text
+	default:
+		if l.format.image {
+			l.picture, err = io.ReadAll(io.LimitReader(src, maxImage+1))
+		}
+		if err == nil && hashed {
+			err = src.drain()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.size, l.content = src.raw.size, stampSum(l.info)
+	switch {
+	case hashed:
+		l.content = src.sum()
+	case l.format.encoding == "":
+		l.size = l.info.Size()
+	}
+	// A few stray NULs are told and shown; many mean that these are no lines.
+	if l.format.encoding != "" && l.found.nuls > l.size/100 {
+		l.format = format{mime: "application/octet-stream"}
+	}
+	return line, nil
+}
+
+// again reads only what is shown.
+func (l *look) again(ctx context.Context, file io.ReaderAt, buffer *bufio.Reader) (err error) {
+	x := l.index
+	l.format, l.size, l.content = x.format, x.size, x.content
+	if x.format.encoding != "" && l.window.first <= x.total {
+		offset, newlines := x.find(l.window.first)
+		if offset == 0 && x.format.encoding == utf8BOM {
+			offset = int64(len(utf8Mark))
+		}
+		src := newSource(ctx, io.NewSectionReader(file, offset, math.MaxInt64-offset), buffer, false)
+		l.page.grow(l.window, x.size, x.total)
+		l.found, err = scanSource(src, newScanner(l.window, offset, newlines, l.page.add), true)
+	}
+	l.found.total, l.found.unending = x.total, x.unending
+	return err
+}
+
+// remember keeps an index of what was read as a whole, if nothing can have changed
+// meanwhile without a trace.
+func (f *Files) remember(l *look, file *os.File) {
+	text := l.format.encoding != ""
+	if l.index != nil || l.info.Size() < minIndexed || text && l.found.blocks == nil || l.format.image || !settled(l.info, l.began) {
+		return
+	}
+	stamp := stampSum(l.info)
+	if now, err := file.Stat(); err != nil || stampSum(now) != stamp {
+		return
+	}
+	f.indexes.put(&index{stamp: stamp, format: l.format, content: l.content, size: l.size,
+		total: l.found.total, unending: l.found.unending, blocks: l.found.blocks})
 }
 
 // waitForWriter keeps a reader off a file with several names: it is written in
 // place, and half of it would be seen.
-func (f *Files) waitForWriter(ctx context.Context, file *os.File) (release func(), err error) {
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
+func (f *Files) waitForWriter(ctx context.Context, file *os.File, before fs.FileInfo) (info fs.FileInfo, release func(), err error) {
+	key := inodeKey(before)
+	if key == "" {
+		return before, func() {}, nil
 	}
-	if key := inodeKey(info); key != "" {
-		return f.locks.acquire(ctx, key)
+	if release, err = f.locks.acquire(ctx, key); err != nil {
+		return nil, nil, err
 	}
-	return func() {}, nil
+	if info, err = file.Stat(); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return info, release, nil
 }
 
 // window is what the input asks for within the limits.
@@ -135,11 +241,11 @@ func (f *Files) window(in readInput) window {
 	return w
 }
 
-func (f *Files) text(out readOutput, found lines, in readInput) protocol.ToolOutput {
+func (f *Files) text(out readOutput, found lines, p *page, in readInput) protocol.ToolOutput {
 	out.TotalLines = found.total
 	first := max(in.Offset, 1)
-	last := first + int64(len(found.shown)) - 1
-	if len(found.shown) == 0 {
+	last := first + found.count - 1
+	if found.count == 0 {
 		if found.total == 0 && first == 1 {
 			return output(out, fmt.Sprintf("[%s is empty]", out.Path))
 		}
@@ -148,44 +254,18 @@ func (f *Files) text(out readOutput, found lines, in readInput) protocol.ToolOut
 		o.IsError = true
 		return o
 	}
-	out.FirstLine, out.LastLine = first, last
-
-	var text, content strings.Builder
-	var about notes
-	for i, l := range found.shown {
-		shown, invalid, nuls := clean(l.text)
-		about.invalid += invalid
-		about.nuls += nuls
-		content.WriteString(shown)
-		if strings.HasSuffix(shown, "\r") && l.ended && !l.cut() {
-			about.crlf++
-			shown = shown[:len(shown)-1]
-		}
-		if l.cut() {
-			about.cut++
-			if l.chars > about.longest {
-				about.longest, about.longestLine = l.chars, first+int64(i)
-			}
-			shown += " …"
-		}
-		if l.ended {
-			content.WriteByte('\n')
-		}
-		fmt.Fprintf(&text, numberFormat, first+int64(i), shown)
-	}
-	out.Content = content.String()
-	out.Truncated = last < found.total || about.cut > 0
-	if about.invalid > 0 && out.Encoding == utf8Text {
+	out.FirstLine, out.LastLine, out.Content = first, last, p.content.String()
+	out.Truncated = last < found.total || p.notes.cut > 0
+	if p.notes.invalid > 0 && out.Encoding == utf8Text {
 		out.Encoding = notUTF8Text
 	}
-
-	fmt.Fprintf(&text, "[lines %s-%s of %s, %s]\n", count(first), count(last), count(found.total), plural(out.SizeBytes, "byte"))
+	fmt.Fprintf(&p.text, "[lines %s-%s of %s, %s]\n", count(first), count(last), count(found.total), plural(out.SizeBytes, "byte"))
 	if last < found.total {
-		fmt.Fprintf(&text, "[%s more; continue with offset %d]\n", plural(found.total-last, "line"), last+1)
+		fmt.Fprintf(&p.text, "[%s more; continue with offset %d]\n", plural(found.total-last, "line"), last+1)
 	}
-	about.unending = found.unending && last == found.total
-	f.about(&text, about, out, in)
-	return output(out, strings.TrimSuffix(text.String(), "\n"))
+	p.notes.unending = found.unending && last == found.total
+	f.about(&p.text, p.notes, out, in)
+	return output(out, strings.TrimSuffix(p.text.String(), "\n"))
 }
 
 func readError(ctx context.Context, err error, p capabilities.Path) error {

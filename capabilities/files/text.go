@@ -18,40 +18,84 @@ import (
 // headSize is how many bytes at the start of a file tell what it is.
 const headSize = 8 << 10
 
-// source reads a file once, from its start to its end, and knows afterwards its
-// hash and its size, whatever was made of the bytes.
+// source reads a file once, from its start, and knows how much of it there was and,
+// when asked for, its hash, whatever was made of the bytes.
 type source struct {
 	*bufio.Reader
-	raw *hashed
+	raw *counted
 }
 
-type hashed struct {
+// counted is what is below the buffer.
+type counted struct {
 	ctx  context.Context
 	r    io.Reader
-	hash hash.Hash
+	hash hash.Hash // nil: nobody asks for it
 	size int64
+	end  bool // it has been seen, and need not be asked for again
 }
 
-func newSource(ctx context.Context, r io.Reader) *source {
-	raw := &hashed{ctx: ctx, r: r, hash: sha256.New()}
-	return &source{Reader: bufio.NewReaderSize(raw, 128<<10), raw: raw}
+// bufferSize is the buffer of a source, in bytes.
+const bufferSize = 256 << 10
+
+// newSource reads r through buffer, a new one when it is nil.
+func newSource(ctx context.Context, r io.Reader, buffer *bufio.Reader, hashed bool) *source {
+	raw := &counted{ctx: ctx, r: r}
+	if hashed {
+		raw.hash = sha256.New()
+	}
+	if buffer == nil {
+		buffer = bufio.NewReaderSize(nil, bufferSize)
+	}
+	buffer.Reset(raw)
+	return &source{Reader: buffer, raw: raw}
 }
 
-func (h *hashed) Read(p []byte) (int, error) {
-	if err := h.ctx.Err(); err != nil {
+func (c *counted) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
-	n, err := h.r.Read(p)
-	h.hash.Write(p[:n])
-	h.size += int64(n)
+	if c.end {
+		return 0, io.EOF
+	}
+	n, err := c.r.Read(p)
+	c.end = err == io.EOF
+	if c.hash != nil {
+		c.hash.Write(p[:n])
+	}
+	c.size += int64(n)
 	return n, err
 }
 
-// finish reads what is left and returns hash and size of all.
-func (s *source) finish() (content sum, size int64, err error) {
-	_, err = io.Copy(io.Discard, s)
+// chunk returns what is next, without a copy: it is good until the next call. At the
+// end it is io.EOF.
+func (s *source) chunk() ([]byte, error) {
+	if s.Buffered() == 0 {
+		if _, err := s.Peek(1); err != nil {
+			return nil, err
+		}
+	}
+	b, err := s.Peek(s.Buffered())
+	if err == nil {
+		_, err = s.Discard(len(b))
+	}
+	return b, err
+}
+
+// drain reads what is left.
+func (s *source) drain() error {
+	for {
+		if _, err := s.chunk(); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// sum is the hash of what was read.
+func (s *source) sum() (content sum) {
 	s.raw.hash.Sum(content[:0])
-	return content, s.raw.size, err
+	return content
 }
 
 // Encodings of text as they are named in results.
@@ -74,7 +118,7 @@ type format struct {
 // "ID3", count only when the bytes behind them are not text.
 func sniff(head []byte) format {
 	switch {
-	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
+	case bytes.HasPrefix(head, []byte(utf8Mark)):
 		return format{encoding: utf8BOM}
 	case bytes.HasPrefix(head, []byte("\xff\xfe\x00\x00")): // UTF-32
 		return format{mime: "text/plain; charset=utf-32"}
@@ -99,11 +143,12 @@ func sniff(head []byte) format {
 	return format{mime: mime}
 }
 
-// text returns the source decoded to UTF-8, without a byte order mark.
-func (s *source) text(encoding string) io.Reader {
+// utf8Mark is a byte order mark in UTF-8.
+const utf8Mark = "\xef\xbb\xbf"
+
+// decoded returns UTF-16 as UTF-8, without a byte order mark.
+func (s *source) decoded(encoding string) io.Reader {
 	switch encoding {
-	case utf8BOM:
-		s.Discard(3)
 	case utf16LE:
 		return transform.NewReader(s, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder())
 	case utf16BE:
@@ -125,13 +170,20 @@ func wholeRunes(b []byte) []byte {
 	return b
 }
 
+// plain reports that b can be shown as it is.
+func plain(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
+
 // clean makes text of bytes: what is no UTF-8 and every NUL becomes U+FFFD, one
 // for each byte, and is counted.
 func clean(b []byte) (text string, invalid, nuls int) {
-	if utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 {
+	if plain(b) {
 		return string(b), 0, 0
 	}
-	var out strings.Builder
+	out, invalid, nuls := appendClean(nil, b)
+	return string(out), invalid, nuls
+}
+
+func appendClean(out, b []byte) (text []byte, invalid, nuls int) {
 	for len(b) > 0 {
 		r, size := utf8.DecodeRune(b)
 		switch {
@@ -141,18 +193,18 @@ func clean(b []byte) (text string, invalid, nuls int) {
 			nuls++
 			r = utf8.RuneError
 		}
-		out.WriteRune(r)
+		out = utf8.AppendRune(out, r)
 		b = b[size:]
 	}
-	return out.String(), invalid, nuls
+	return out, invalid, nuls
 }
 
 // cleanSize is how many bytes clean makes of b.
 func cleanSize(b []byte) int {
-	if utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 {
+	if plain(b) {
 		return len(b)
 	}
-	text, _, _ := clean(b)
+	text, _, _ := appendClean(nil, b)
 	return len(text)
 }
 

@@ -3,15 +3,10 @@ package files
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
-	"github.com/agent-executor/executor/capabilities/internal/atomicfile"
 	"github.com/agent-executor/executor/protocol"
 )
 
@@ -65,43 +60,31 @@ func (f *Files) write(ctx context.Context, call *capabilities.Call, in writeInpu
 	return out, err
 }
 
-// writeOnce resolves the path, takes the file's lock and does the rest under it:
-// look, check, write.
+// writeOnce takes the file's lock and does the rest under it: look, check, write.
 func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in writeInput) (out protocol.ToolOutput, err error) {
-	p, err := s.Workspace().ResolveWrite(in.Path)
+	t, made, err := f.aim(s, in.Path, in.CreateDirs)
 	if err != nil {
 		return out, err
 	}
-	release, err := f.locks.acquire(ctx, pathKey(p))
-	if err != nil {
-		return out, err
-	}
-	defer release()
-
-	dir, name, err := p.OpenParent()
-	var made []capabilities.Path
-	if errors.Is(err, protocol.ErrNotFound) {
-		if !in.CreateDirs {
-			return out, protocol.Errorf(protocol.CodeNotFound, "the directory of %s does not exist: create_dirs makes it", p.Display)
-		}
-		dir, made, err = makeDir(s.Workspace(), filepath.Dir(p.Abs))
-		name = filepath.Base(p.Abs)
-	}
-	if err != nil {
-		unmakeDirs(made)
-		return out, err
-	}
-	defer dir.Close()
-
-	t := &target{p: p, dir: dir, name: name, seen: seenBy(s), unsafe: in.UnsafeOverwrite}
-	release, err = f.look(ctx, t)
+	defer t.close()
+	t.unsafe = in.UnsafeOverwrite
+	release, err := f.lock(ctx, t)
 	if err != nil {
 		unmakeDirs(made)
 		return out, err
 	}
 	defer release()
+	if err := t.hash(ctx); err != nil {
+		unmakeDirs(made)
+		return out, err
+	}
 	if in.Mode == modeCreate && t.exists {
-		return out, protocol.Errorf(protocol.CodeConflict, "%s exists already: mode overwrite replaces it", p.Display)
+		return out, protocol.Errorf(protocol.CodeConflict, "%s exists already: mode overwrite replaces it", t.p.Display)
+	}
+	if t.exists && !t.unsafe {
+		if err := t.seen.mayOverwrite(t.p, t.now); err != nil {
+			return out, err
+		}
 	}
 
 	content := []byte(in.Content)
@@ -111,137 +94,26 @@ func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in write
 		return out, err
 	}
 	now := sum(sha256.Sum256(content))
-	t.seen.put(p, now)
+	t.seen.put(t.p, now)
 	for _, d := range made {
-		out.Mutations = append(out.Mutations, protocol.Mutation{Op: "mkdir", Path: d.Display})
+		out.Mutations = append(out.Mutations, protocol.Mutation{Op: opMkdir, Path: d.Display})
 	}
-	op, verb := "modify", "Wrote"
+	op, verb := opModify, "Wrote"
 	if res.Created {
-		op, verb = "create", "Created"
+		op, verb = opCreate, "Created"
 	}
-	text := fmt.Sprintf("%s %s (%s)", verb, p.Display, plural(int64(len(content)), "byte"))
+	text := fmt.Sprintf("%s %s (%s)", verb, t.p.Display, plural(int64(len(content)), "byte"))
 	if res.InPlace {
-		text += ", in place: it has other names or cannot be replaced"
+		text += inPlace
 	}
 	out.Content = protocol.Text(text).Content
-	out.Mutations = append(out.Mutations, protocol.Mutation{Op: op, Path: p.Display, SHA256: now.String()})
-	out.Structured = writeOutput{Path: p.Display, BytesWritten: len(content), Created: res.Created, SHA256: now.String(), InPlace: res.InPlace}
+	out.Mutations = append(out.Mutations, protocol.Mutation{Op: op, Path: t.p.Display, SHA256: now.String()})
+	out.Structured = writeOutput{Path: t.p.Display, BytesWritten: len(content), Created: res.Created, SHA256: now.String(), InPlace: res.InPlace}
 	if err != nil {
-		err = capabilities.FileError(err, p.Display)
+		err = capabilities.FileError(err, t.p.Display)
 	}
 	return out, err
 }
 
-// target is a file that is about to be changed, under its lock. Every verb that
-// changes contents goes through it.
-type target struct {
-	p      capabilities.Path
-	dir    *os.Root // what p is in
-	name   string
-	seen   *seen
-	unsafe bool // the caller does not care what is there
-
-	exists bool
-	info   fs.FileInfo // as it was when checked
-	now    sum         // its content then
-}
-
-// look finds out what is there and takes the second lock of a file with several
-// names. The release is for that.
-func (f *Files) look(ctx context.Context, t *target) (release func(), err error) {
-	release = func() {}
-	info, err := t.dir.Lstat(t.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return release, nil
-	}
-	if err == nil {
-		err = mustBeFile(info, t.p)
-	}
-	if err != nil {
-		return nil, capabilities.FileError(err, t.p.Display)
-	}
-	t.exists = true
-	if key := inodeKey(info); key != "" {
-		if release, err = f.locks.acquire(ctx, key); err != nil {
-			return nil, err
-		}
-	}
-	if t.unsafe {
-		return release, nil
-	}
-	if err := t.hash(ctx); err != nil {
-		release()
-		return nil, err
-	}
-	return release, nil
-}
-
-// hash reads the content that is there.
-func (t *target) hash(ctx context.Context) error {
-	file, info, err := openIn(t.dir, t.name, t.p)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	now, _, err := newSource(ctx, file).finish()
-	if err != nil {
-		return readError(ctx, err, t.p)
-	}
-	t.info, t.now = info, now
-	return nil
-}
-
-// write replaces the content if the stale-write rule allows it.
-func (t *target) write(content []byte) (atomicfile.Result, error) {
-	if t.exists && !t.unsafe {
-		if err := t.seen.mayOverwrite(t.p, t.now); err != nil {
-			return atomicfile.Result{}, err
-		}
-	}
-	res, err := atomicfile.Write(t.dir, t.name, content, atomicfile.Options{New: !t.exists, Check: t.unchanged})
-	switch {
-	case err == nil || res.Changed:
-		return res, err
-	case errors.Is(err, fs.ErrExist):
-		return res, errAppeared(t)
-	case errors.Is(err, atomicfile.ErrNotRegular):
-		return res, errReplaced(t.p)
-	}
-	var lost *atomicfile.LostError
-	if errors.As(err, &lost) {
-		return res, protocol.Errorf(protocol.CodeInternalError, "%s: %v", t.p.Display, lost)
-	}
-	return res, capabilities.FileError(err, t.p.Display)
-}
-
-// errAppeared: there was no file when we looked and there is one now.
-func errAppeared(t *target) error {
-	if t.unsafe {
-		return errReplaced(t.p)
-	}
-	return stale("%s was created by somebody else at the same moment: read it first, or say unsafe_overwrite", t.p.Display)
-}
-
-// unchanged looks once more when the new content is ready, which may have taken a
-// while: programs outside know nothing of our locks.
-func (t *target) unchanged() error {
-	if !t.exists || t.unsafe {
-		return nil
-	}
-	info, err := t.dir.Lstat(t.name)
-	if err == nil && os.SameFile(info, t.info) && info.Size() == t.info.Size() && info.ModTime().Equal(t.info.ModTime()) {
-		return nil
-	}
-	before := t.now
-	err = t.hash(context.Background())
-	switch {
-	case errors.Is(err, protocol.ErrNotFound):
-		return errReplaced(t.p)
-	case err != nil:
-		return err
-	}
-	if t.now != before {
-		return t.seen.mayOverwrite(t.p, t.now)
-	}
-	return nil
-}
+// inPlace is said of a file that kept its inode.
+const inPlace = ", in place: it has other names or cannot be replaced"

@@ -72,7 +72,10 @@ func TestWriteWaitsForTheLock(t *testing.T) {
 	require.NoError(t, os.Link(b.path("a"), b.path("b")))
 	info, err := os.Stat(b.path("a"))
 	require.NoError(t, err)
-	for _, key := range []string{pathKey(capabilities.Path{Abs: b.path("b")}), inodeKey(info)} {
+	dir, err := os.OpenRoot(b.path())
+	require.NoError(t, err)
+	defer dir.Close()
+	for _, key := range []string{fileKey(dir, "b", capabilities.Path{}), inodeKey(info)} {
 		release, err := b.files.locks.acquire(t.Context(), key)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -144,6 +147,10 @@ func TestWriteDiskFull(t *testing.T) {
 	content := strings.Repeat("n", 100<<10)
 	assert.Contains(t, b.refused("resource_unavailable", "write", obj{"path": "f", "content": content}), "no space left")
 	b.refused("resource_unavailable", "write", obj{"path": "new/g", "content": content, "create_dirs": true})
+	grow := edit("f", "old\n", strings.Repeat("o", 100)+"\n")
+	grow["replace_all"] = true
+	b.refused("resource_unavailable", "edit", grow)
+	b.refused("resource_unavailable", "multi_edit", obj{"edits": []obj{grow}})
 	assert.Equal(t, old, b.get("f"))
 	assert.Equal(t, []string{"f", "filler"}, b.names(""), "no litter")
 	b.write(obj{"path": "f", "content": "small"}) // it still counts as read

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,24 +119,20 @@ func TestStaleWrites(t *testing.T) {
 func TestChangeAtTheLastMoment(t *testing.T) {
 	b := newBench(t)
 	b.put("f", "old")
-	b.read(obj{"path": "f"})
-	p, err := b.session.Workspace().ResolveWrite("f")
-	require.NoError(t, err)
-	dir, name, err := p.OpenParent()
-	require.NoError(t, err)
-	defer dir.Close()
 	newTarget := func() *target {
-		tg := &target{p: p, dir: dir, name: name, seen: seenBy(b.session), exists: true}
+		tg, _, err := b.files.aim(b.session, "f", false)
+		require.NoError(t, err)
+		t.Cleanup(tg.close)
+		require.NoError(t, tg.look())
 		require.NoError(t, tg.hash(t.Context()))
 		return tg
 	}
 	tg := newTarget()
 	b.put("f", "theirs")
-	_, err = tg.write([]byte("mine"))
+	_, err := tg.write([]byte("mine"))
 	refusal(t, protocol.ReasonStaleFile, err)
 	assert.Equal(t, "theirs", b.get("f"))
 
-	b.read(obj{"path": "f"})
 	tg = newTarget()
 	b.put("f", "theirs") // written again, the same
 	_, err = tg.write([]byte("mine"))
@@ -276,5 +273,37 @@ func TestLocks(t *testing.T) {
 	users.Wait()
 	assert.Equal(t, 20, n)
 	assert.Empty(t, l.held)
-	assert.Equal(t, pathKey(capabilities.Path{Abs: "/w/README"}), pathKey(capabilities.Path{Abs: "/w/readme"}))
+
+	// One key for whatever leads to a file.
+	dir, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	defer dir.Close()
+	assert.Equal(t, fileKey(dir, "README", capabilities.Path{Abs: "/w/README"}), fileKey(dir, "readme", capabilities.Path{Abs: "/elsewhere/readme"}))
+}
+
+// Locks that are taken together are taken in one order, and given back when one of
+// them cannot be had.
+func TestLocksTogether(t *testing.T) {
+	var l locks
+	var users sync.WaitGroup
+	for i := range 20 {
+		users.Go(func() {
+			keys := []string{"a", "b", "c", "a"}
+			if i%2 == 0 {
+				slices.Reverse(keys)
+			}
+			release, err := l.acquireAll(context.Background(), keys...)
+			assert.NoError(t, err)
+			release()
+		})
+	}
+	users.Wait()
+	release, err := l.acquire(t.Context(), "b")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = l.acquireAll(ctx, "a", "b")
+	require.ErrorIs(t, err, context.Canceled)
+	release()
+	assert.Empty(t, l.held)
 }

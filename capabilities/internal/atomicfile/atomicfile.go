@@ -17,10 +17,14 @@
 package atomicfile
 
 import (
+	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"strings"
 )
 
 // ErrNotRegular: under the name there is something else than a regular file.
@@ -49,7 +53,13 @@ type Result struct {
 // component and no symbolic link; the caller has resolved it. When it returns
 // without an error, file and directory entry are on the disk.
 func Write(dir *os.Root, name string, content []byte, opts Options) (Result, error) {
-	w := &writer{dir: dir, name: name, content: content, opts: opts}
+	return WriteFrom(dir, name, bytes.NewReader(content), int64(len(content)), opts)
+}
+
+// WriteFrom is Write for content that is not in memory: size bytes, about, that r
+// gives from its start, perhaps more than once.
+func WriteFrom(dir *os.Root, name string, r io.ReadSeeker, size int64, opts Options) (Result, error) {
+	w := &writer{dir: dir, name: name, content: r, size: size, opts: opts}
 	if w.opts.Perm == 0 {
 		w.opts.Perm = 0o666
 	}
@@ -84,7 +94,8 @@ type writer struct {
 	dir     *os.Root
 	handle  *os.File // of dir, for what os.Root has no method for
 	name    string
-	content []byte
+	content io.ReadSeeker
+	size    int64
 	opts    Options
 }
 
@@ -169,7 +180,10 @@ func (w *writer) replace(old *attributes) (Result, error) {
 
 // fill makes the temporary file what the file is to be, durably, and closes it.
 func (w *writer) fill(tmp *temp, old *attributes) error {
-	if _, err := tmp.file.Write(w.content); err != nil {
+	if _, err := w.content.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := io.Copy(tmp.file, w.content); err != nil {
 		return err
 	}
 	if old != nil {
@@ -192,6 +206,24 @@ func (w *writer) check() error {
 	}
 	return w.opts.Check()
 }
+
+// CopyAttributes gives to what from has beside its content: permission bits, owner,
+// extended attributes.
+func CopyAttributes(from, to *os.File) error {
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	a, err := readAttributes(from, info)
+	if err != nil {
+		return err
+	}
+	return a.apply(to)
+}
+
+// TempName is a name for something else that is made beside its final place, a
+// directory for example. IsTemp knows it.
+func TempName() string { return tempPrefix + strings.ToLower(rand.Text()) }
 
 // syncDir makes the directory entry durable.
 func (w *writer) syncDir() error {

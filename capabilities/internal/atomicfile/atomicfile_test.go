@@ -3,6 +3,7 @@ package atomicfile
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -183,4 +184,67 @@ func TestIsTemp(t *testing.T) {
 	defer tmp.discard()
 	assert.True(t, IsTemp(tmp.name))
 	assert.False(t, IsTemp("f"))
+}
+
+// failing gives some of a content, once or each time it is read from its start.
+type failing struct {
+	*bytes.Reader
+	left int
+}
+
+func (f *failing) Read(p []byte) (int, error) {
+	if f.left--; f.left < 0 {
+		return 0, errBroken
+	}
+	return f.Reader.Read(p[:min(len(p), 10)])
+}
+
+// WriteTo hides the one of bytes.Reader.
+func (f *failing) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, struct{ io.Reader }{f})
+}
+
+var errBroken = errors.New("broken")
+
+// Content that is not in memory is written like any other, and when it cannot be read
+// to its end the old one is still there.
+func TestWriteFrom(t *testing.T) {
+	for _, links := range []int{1, 2} {
+		path, dir := newDir(t)
+		file := filepath.Join(path, "f")
+		require.NoError(t, os.WriteFile(file, []byte("old content"), 0o640))
+		if links == 2 {
+			require.NoError(t, os.Link(file, filepath.Join(path, "g")))
+		}
+		text := strings.Repeat("0123456789", 20)
+		res, err := WriteFrom(dir, "f", &failing{bytes.NewReader([]byte(text)), 5}, int64(len(text)), Options{})
+		require.ErrorIs(t, err, errBroken)
+		assert.False(t, res.Changed)
+		assert.Equal(t, "old content", content(t, file))
+		assert.Len(t, names(t, path), links, "no litter")
+
+		res, err = WriteFrom(dir, "f", &failing{bytes.NewReader([]byte(text)), 1000}, int64(len(text)), Options{})
+		require.NoError(t, err)
+		assert.Equal(t, Result{Changed: true, InPlace: links == 2}, res)
+		assert.Equal(t, text, content(t, file))
+	}
+}
+
+func TestCopyAttributes(t *testing.T) {
+	path, _ := newDir(t)
+	require.NoError(t, os.WriteFile(filepath.Join(path, "a"), nil, 0o751))
+	require.NoError(t, os.WriteFile(filepath.Join(path, "b"), []byte("b"), 0o600))
+	a, err := os.Open(filepath.Join(path, "a"))
+	require.NoError(t, err)
+	defer a.Close()
+	b, err := os.Open(filepath.Join(path, "b"))
+	require.NoError(t, err)
+	defer b.Close()
+	require.NoError(t, CopyAttributes(a, b))
+	info, err := b.Stat()
+	require.NoError(t, err)
+	assert.Equal(t, fs.FileMode(0o751), info.Mode())
+	assert.Equal(t, "b", content(t, filepath.Join(path, "b")))
+	assert.True(t, IsTemp(TempName()))
+	assert.NotEqual(t, TempName(), TempName())
 }

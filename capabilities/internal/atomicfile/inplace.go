@@ -56,10 +56,10 @@ func (w *writer) overwrite(old *attributes) (Result, error) {
 		return Result{}, err
 	}
 	// Space first: past this point a full disk can hardly get in the way.
-	if err := reserve(f, int64(len(w.content))); err != nil {
+	if err := reserve(f, w.size); err != nil {
 		return Result{}, &fs.PathError{Op: "write", Path: w.name, Err: err}
 	}
-	if err := setContent(f, bytes.NewReader(w.content)); err != nil {
+	if err := setContent(f, w.content); err != nil {
 		if back := setContent(f, saved.content); back != nil {
 			return Result{}, &LostError{Err: err, Back: back, Copy: saved.keep()}
 		}

@@ -1,7 +1,6 @@
 package atomicfile
 
 import (
-	"crypto/rand"
 	"io/fs"
 	"os"
 	"strings"
@@ -23,7 +22,7 @@ type temp struct {
 }
 
 func newTemp(dir *os.Root, perm fs.FileMode) (*temp, error) {
-	name := tempPrefix + strings.ToLower(rand.Text())
+	name := TempName()
 	f, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return nil, err
