@@ -79,5 +79,7 @@ func (f *Files) Install(r *capabilities.Registrar) error {
 	})
 	f.addRead(r)
 	f.addWrite(r)
+	f.addGlob(r)
+	f.addGrep(r)
 	return nil
 }

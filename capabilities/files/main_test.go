@@ -148,7 +148,7 @@ func TestInstall(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, ok)
 	assert.Equal(t, protocol.FilesDetails{Enabled: true, ReadRoots: []string{"/w", "/docs"}, WriteRoots: []string{"/w"}}, got)
-	assert.Equal(t, []string{"read", "write"}, r.ToolNames())
+	assert.Equal(t, []string{"glob", "grep", "read", "write"}, r.ToolNames())
 	for _, name := range r.ToolNames() {
 		tool, _ := r.Tool(name)
 		assert.NotEmpty(t, tool.Info().Description)

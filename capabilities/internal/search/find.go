@@ -41,9 +41,10 @@ func Glob(ctx context.Context, w *capabilities.Workspace, o GlobOptions) (Found,
 	}
 	prefix, rest := literalPrefix(pattern)
 	path := prefix
-	if !filepath.IsAbs(prefix) && !strings.HasPrefix(prefix, "/") {
-		path = filepath.ToSlash(capabilities.UnquoteName(cmp.Or(o.Path, "."))) + "/" + prefix
+	if base := capabilities.UnquoteName(o.Path); base != "" && !filepath.IsAbs(prefix) && !strings.HasPrefix(prefix, "/") {
+		path = strings.TrimSuffix(filepath.ToSlash(base), "/") + "/" + prefix
 	}
+	path = cmp.Or(strings.TrimRight(path, "/"), path, ".")
 	g, err := parseGlob("pattern", rest)
 	if err != nil {
 		return Found{}, err

@@ -101,8 +101,11 @@ func (r *rows) text(line []byte, at int) (text string, cut bool) {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	at = min(at, len(line))
 	most := r.opts.MaxLine
+	if len(line) > most { // a match of several lines may have some more
+		most *= min(1+bytes.Count(line, []byte{'\n'}), 10)
+	}
 	if len(line) <= most {
-		return strings.ToValidUTF8(string(line), "\uFFFD"), false
+		return plain(line), false
 	}
 	from := max(0, min(at-most/4, len(line)-most))
 	for range utf8.UTFMax - 1 {
@@ -118,7 +121,7 @@ func (r *rows) text(line []byte, at int) (text string, cut bool) {
 		}
 		to--
 	}
-	text = strings.ToValidUTF8(string(line[from:to]), "\uFFFD")
+	text = plain(line[from:to])
 	if from > 0 {
 		text = "…" + text
 	}
@@ -126,4 +129,9 @@ func (r *rows) text(line []byte, at int) (text string, cut bool) {
 		text += "…"
 	}
 	return text, true
+}
+
+// plain makes text of bytes: what is no UTF-8 becomes U+FFFD, and line ends are newlines.
+func plain(b []byte) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\r\n", "\n")
 }

@@ -104,7 +104,7 @@ func mustBeFile(k kind, p capabilities.Path) error {
 	case kindLink:
 		return errNotFile // it was none a moment ago
 	}
-	return protocol.Errorf(protocol.CodeInvalidParams, "%s is neither a directory nor a regular file: it is a named pipe, a socket or a device", p.Display)
+	return protocol.Errorf(protocol.CodeInvalidParams, "%s is not a regular file but a named pipe, a socket or a device", p.Display)
 }
 
 // reason is an error about a file in a few words, without its name.
