@@ -139,7 +139,7 @@ func TestGrepLongLines(t *testing.T) {
 
 // A NUL anywhere makes a file binary (case 72); byte order marks are understood.
 func TestGrepEncodings(t *testing.T) {
-	w := workspace(t, tree(t, "bin=word\n"+strings.Repeat("a", 300_000)+"\x00", "late="+strings.Repeat("word\n", 100_000)+"\x00", "latin=word caf\xe9\n",
+	w := workspace(t, tree(t, "bin=word\n"+strings.Repeat("a", 300_000)+"\x00", "late="+strings.Repeat("word\n", 60_000)+"\x00", "latin=word caf\xe9\n",
 		"bom=\xef\xbb\xbfword\n", "le=\xff\xfew\x00o\x00r\x00d\x00\n\x00", "be=\xfe\xff\x00w\x00o\x00r\x00d\x00\n", "odd=\xff\xfew"))
 	for _, mode := range []Mode{ModeContent, ModeFiles, ModeCount} {
 		found := grep(t, w, GrepOptions{Pattern: "^word", Mode: mode})
@@ -159,7 +159,7 @@ func TestGrepLargeFile(t *testing.T) {
 	text := b.String()
 	w := workspace(t, tree(t, "big="+text))
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	for _, at := range []int{1, 2, 4300, 4301, 4302, 4303, 4304, 4305, 4306, len(lines) - 1, len(lines)} {
+	for _, at := range []int{1, 4545, 4546, 4547, 4548, 4549, len(lines) - 1, len(lines)} {
 		found := grep(t, w, GrepOptions{Pattern: fmt.Sprintf(`line %d\b`, at), Context: 3})
 		require.Len(t, found.Files, 1)
 		first := max(1, at-3)
@@ -176,12 +176,14 @@ func TestGrepLargeFile(t *testing.T) {
 		require.Equal(t, i+1, r.Line)
 	}
 
-	huge := strings.Repeat("ab", maxLineBytes) // twice as long as a line may be
+	huge := strings.Repeat("ab", maxLineBytes/2+10) // longer than a line may be
 	w = workspace(t, tree(t, "huge=x\n"+huge+"needle\nend needle"))
 	found := grep(t, w, GrepOptions{Pattern: "needle"})
 	assert.Equal(t, 2, found.Matches)
 	assert.Positive(t, found.Long)
 	assert.Equal(t, []int{2, 3}, []int{found.Files[0].Rows[0].Line, found.Files[0].Rows[1].Line})
+	require.NoError(t, os.Truncate(filepath.Join(w.Dir(), "huge"), 0))
+	grow(t, w.Dir(), "huge="+strings.Repeat("line\n", maxMultiline/5+1))
 	assert.Equal(t, 1, grep(t, w, GrepOptions{Pattern: "needle", Multiline: true}).Skipped.TooLong)
 }
 

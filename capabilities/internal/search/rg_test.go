@@ -95,7 +95,7 @@ func corpus(t testing.TB, random *rand.Rand) string {
 	words := []string{"needle", "Needle", "NEEDLE", "thread", "foo", "bar", "baz", "x", "xxx", "ärger", "ÄRGER", "kelvin", "\u212aelvin", "stop", "\u017ftop", "a1", "b22", "\t", "  ", "caf\xe9", "-", "é"}
 	dirs := []string{"", "a/", "a/b/", "a/b/c/", "build/", "a/build/", ".hid/", "a/.hid/", "out/keep/", "d\xfe/", "a b/"}
 	exts := []string{".go", ".txt", ".log", "", ".min.js", ".bin"}
-	for i := range 400 {
+	for i := range 150 {
 		name := dirs[random.IntN(len(dirs))] + []string{"f", "g", ".h", "n\xff", "$'q'"}[random.IntN(5)] + fmt.Sprint(random.IntN(40)) + exts[random.IntN(len(exts))]
 		var b bytes.Buffer
 		for range random.IntN(30) {

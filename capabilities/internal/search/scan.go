@@ -173,14 +173,15 @@ func (g *grepper) lineByLine(f io.Reader) (outcome, error) {
 	r := reader{g: g, src: f}
 	done := 0 // what is before has been searched and is there as context
 	for {
+		fresh := max(done, r.n) // before it there is no newline that ends a line
 		binary, err := r.fill()
 		if err != nil || binary {
 			return outcomeBinary, err
 		}
 		end := r.n
 		if !r.eof {
-			end = bytes.LastIndexByte(g.buf[done:r.n], '\n') + 1 + done
-			if end == done {
+			last := bytes.LastIndexByte(g.buf[min(fresh, r.n):r.n], '\n')
+			if end = min(fresh, r.n) + last + 1; last < 0 {
 				if len(g.buf) < maxLineBytes {
 					r.grow()
 					continue
