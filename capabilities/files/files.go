@@ -3,7 +3,7 @@
 //
 //	ex.Register(files.New(files.Options{Roots: roots}))
 //
-// One verb has one file: read.go, write.go. They share open.go (how a path
+// One verb has one file: read.go, write.go, glob.go, grep.go. They share open.go (how a path
 // becomes an open file without leaving the roots), seen.go (what the session has
 // read, for the stale-write rule), locks.go (one lock per real file), text.go and
 // lines.go (bytes to text, and a window of lines in bounded memory).
