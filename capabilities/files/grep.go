@@ -97,7 +97,7 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 	}
 	found, err := search.Grep(ctx, call.Session().Workspace(), search.GrepOptions{
 		Pattern: in.Pattern, Path: in.Path, Glob: in.Glob, Mode: mode, Context: in.Context, IgnoreCase: in.IgnoreCase,
-		Multiline: in.Multiline, Hidden: in.Hidden, NoIgnore: in.NoIgnore, Limit: limit, MaxLine: grepLine,
+		Multiline: in.Multiline, Hidden: in.Hidden, NoIgnore: in.NoIgnore, Limit: limit, MaxLine: grepLine, MaxText: f.room(),
 	})
 	if err != nil {
 		return protocol.ToolOutput{}, err
@@ -140,7 +140,7 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 		fmt.Fprintf(text, "[%s cut to %d bytes round the match; read with full shows the whole]\n", plural(int64(p.out.LinesCut), "line"), grepLine)
 	}
 	if found.Long > 0 {
-		fmt.Fprintf(text, "[%s of more than 8 MiB without a newline searched apart]\n", plural(int64(found.Long), "piece"))
+		fmt.Fprintf(text, "[%s of more than 2 MiB without a newline searched apart]\n", plural(int64(found.Long), "piece"))
 	}
 	leftOut(text, found.Skipped)
 	return output(p.out, strings.TrimSuffix(text.String(), "\n")), nil

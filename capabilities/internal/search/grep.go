@@ -31,6 +31,7 @@ type GrepOptions struct {
 
 	Limit   int // matching lines that are returned, or files in the other modes; 0 = all
 	MaxLine int // bytes of a line that are returned; 0 = 400
+	MaxText int // bytes of text and paths after which no more is returned, give or take a match; 0 = any number
 }
 
 // Lines is what Grep found.
@@ -42,7 +43,7 @@ type Lines struct {
 	// Searched is how many files were read to their end and are text.
 	Searched int
 	Cut      int // rows that are cut
-	Long     int // lines of more than 8 MiB, which were searched in pieces
+	Long     int // lines of more than 2 MiB, which were searched in pieces
 	Skipped  Skipped
 }
 
@@ -155,7 +156,7 @@ func collect(all []*grepper, skipped Skipped) Lines {
 	out := Lines{Files: []File{}}
 	var results results
 	for _, g := range all {
-		results.limit, results.context = g.opts.Limit, g.opts.Context
+		results.limit, results.bytes, results.context = g.opts.Limit, g.opts.MaxText, g.opts.Context
 		results.files = append(results.files, g.results.files...)
 		out.Matches += g.matches
 		out.Matched += g.matched
@@ -184,16 +185,18 @@ type result struct {
 	path    string // below the start
 	matches int
 	weight  int // what it counts against the limit: rows that match, or one
+	size    int // bytes of the path and the rows
 	rows    []Row
 }
 
 // results are those of one goroutine: in the end the first ones of its files, by their
 // paths, within the limit.
 type results struct {
-	limit, context int
+	limit, bytes, context int
 
 	files []result
 	total int    // of the weights
+	size  int    // of the sizes
 	last  string // with limit reached: what comes behind this path is not wanted
 	full  bool
 }
@@ -202,25 +205,31 @@ func (r *results) wants(path string) bool { return !r.full || comparePaths(path,
 
 func (r *results) add(f result) {
 	r.files = append(r.files, f)
-	if r.total += f.weight; r.limit > 0 && (r.total > 2*r.limit+100 || !r.full && r.total >= r.limit) {
+	r.total += f.weight
+	r.size += f.size
+	over := func(value, most, slack int) bool {
+		return most > 0 && (value > 2*most+slack || !r.full && value >= most)
+	}
+	if over(r.total, r.limit, 100) || over(r.size, r.bytes, 1<<16) {
 		r.cut()
 	}
 }
 
-// cut sorts and drops what is behind the limit.
+// cut sorts and drops what is behind the limits.
 func (r *results) cut() {
 	slices.SortFunc(r.files, func(a, b result) int { return comparePaths(a.path, b.path) })
-	if r.limit <= 0 {
-		return
-	}
-	r.total = 0
+	r.total, r.size = 0, 0
 	for i := range r.files {
 		f := &r.files[i]
-		if r.total += f.weight; r.total < r.limit {
+		r.total += f.weight
+		r.size += f.size
+		if (r.limit <= 0 || r.total < r.limit) && (r.bytes <= 0 || r.size < r.bytes) {
 			continue
 		}
-		f.drop(r.total-r.limit, r.context)
-		r.total = r.limit
+		if r.limit > 0 && r.total > r.limit {
+			f.drop(r.total-r.limit, r.context)
+			r.total = r.limit
+		}
 		clear(r.files[i+1:])
 		r.files = r.files[:i+1]
 		r.last, r.full = f.path, true

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -204,6 +205,39 @@ func TestGrepLimit(t *testing.T) {
 	assert.Equal(t, 60, found.Shown)
 	assert.Equal(t, "d1/f091", found.Files[59].Path)
 	assert.Equal(t, 500, found.Matched)
+}
+
+// The same holds for a limit on the text: what is there are the first ones.
+func TestGrepMaxText(t *testing.T) {
+	base := tree(t)
+	for i := range 300 {
+		grow(t, base, fmt.Sprintf("d%d/f%03d=%s", i%10, i, strings.Repeat("hit hit\n", 100)))
+	}
+	w := workspace(t, base)
+	for most, files := range map[int]int{1: 1, 500: 1, 900: 2, 9000: 13} {
+		found := grep(t, w, GrepOptions{Pattern: "hit", Context: 2, MaxText: most})
+		assert.Equal(t, files, len(found.Files), most)
+		assert.Equal(t, "d0/f000", found.Files[0].Path)
+		assert.Equal(t, []int{30_000, 300}, []int{found.Matches, found.Matched})
+	}
+	assert.Len(t, grep(t, w, GrepOptions{Pattern: "hit", Mode: ModeFiles, MaxText: 70}).Files, 10)
+}
+
+// A pattern that the automaton gives up on, over one long text, ends with its context.
+func TestGrepCanceledInLongText(t *testing.T) {
+	w := workspace(t, tree(t, "f="+strings.Repeat("ab", 1<<20)))
+	ctx, cancel := context.WithCancel(t.Context())
+	m, err := compile(`(a|b){300,400}c\nd`, false, true)
+	require.NoError(t, err)
+	f := m.finder(ctx)
+	cancel()
+	text, err := os.ReadFile(filepath.Join(w.Dir(), "f"))
+	require.NoError(t, err)
+	began := time.Now()
+	assert.Nil(t, f.find(text))
+	assert.Less(t, time.Since(began), 5*time.Second) // to its end it would be minutes
+	f = m.finder(t.Context())
+	assert.Equal(t, []int{100_000, 100_403}, f.find([]byte(strings.Repeat("-", 100_000)+strings.Repeat("ab", 200)+"c\nd")))
 }
 
 func TestGrepCanceled(t *testing.T) {

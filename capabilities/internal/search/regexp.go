@@ -2,11 +2,14 @@ package search
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"unicode/utf8"
 )
 
 // escapedCR is a carriage return as a pattern spells it.
@@ -165,14 +168,15 @@ func hasOp(re *syntax.Regexp, op syntax.Op) bool {
 // lineFinder finds the lines of a block that may match. It belongs to one goroutine.
 type lineFinder struct {
 	*matcher
+	ctx     context.Context
 	cursors []cursor
 	bytes   bool // the needles find all that there is in this block
 	dfa     *dfa // nil before it is needed
 	useless bool // the automaton was
 }
 
-func (m *matcher) finder() *lineFinder {
-	return &lineFinder{matcher: m, cursors: make([]cursor, len(m.need.all))}
+func (m *matcher) finder(ctx context.Context) *lineFinder {
+	return &lineFinder{matcher: m, ctx: ctx, cursors: make([]cursor, len(m.need.all))}
 }
 
 // block is called before the first next for a block.
@@ -229,5 +233,33 @@ func (f *lineFinder) matches(line []byte) bool {
 			return at >= 0
 		}
 	}
-	return f.re.Match(line)
+	return f.find(line) != nil
+}
+
+// longText is how much text the standard library may search at a time without being
+// asked whether the search has been canceled.
+const longText = 64 << 10
+
+// find is where the standard library finds the pattern first. After a cancel it may miss it.
+func (f *lineFinder) find(b []byte) []int {
+	if len(b) <= longText {
+		return f.re.FindIndex(b)
+	}
+	return f.re.FindReaderIndex(&cancelableRunes{ctx: f.ctx, b: b})
+}
+
+// cancelableRunes ends early when ctx does.
+type cancelableRunes struct {
+	ctx   context.Context
+	b     []byte
+	at, n int
+}
+
+func (r *cancelableRunes) ReadRune() (rune, int, error) {
+	if r.n++; r.n%4096 == 0 && r.ctx.Err() != nil || r.at == len(r.b) {
+		return 0, 0, io.EOF
+	}
+	c, size := utf8.DecodeRune(r.b[r.at:])
+	r.at += size
+	return c, size, nil
 }

@@ -13,6 +13,7 @@ type rows struct {
 	wanted  bool // rows are kept at all
 	matches int  // in the file
 	kept    int  // matches in all
+	size    int  // bytes of all
 	long    int  // pieces of lines that were too long
 	all     []Row
 
@@ -27,7 +28,9 @@ func (r *rows) reset(o GrepOptions, wanted bool) {
 }
 
 // wants says whether the next match is shown.
-func (r *rows) wants() bool { return r.wanted && (r.opts.Limit <= 0 || r.kept < r.opts.Limit) }
+func (r *rows) wants() bool {
+	return r.wanted && (r.opts.Limit <= 0 || r.kept < r.opts.Limit) && (r.opts.MaxText <= 0 || r.size < r.opts.MaxText)
+}
 
 // match adds the lines from..to of the block b, of which line is shown, and those before.
 func (r *rows) match(b []byte, from, to int, line []byte, span []int) {
@@ -48,6 +51,7 @@ func (r *rows) match(b []byte, from, to int, line []byte, span []int) {
 	text, cut := r.text(line, span[0])
 	r.all = append(r.all, Row{Line: r.lineAt(b, from), Column: span[0] + 1, Text: text, Cut: cut})
 	r.kept++
+	r.size += len(text)
 	r.shown = min(to+1, len(b))
 	r.pending = r.opts.Context
 }
@@ -68,6 +72,7 @@ func (r *rows) context(b []byte, from int) int {
 	}
 	text, cut := r.text(b[from:to], 0)
 	r.all = append(r.all, Row{Line: r.lineAt(b, from), Text: text, Cut: cut})
+	r.size += len(text)
 	return next
 }
 

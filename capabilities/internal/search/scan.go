@@ -15,7 +15,7 @@ const (
 	// may be before it is searched in pieces, and maxMultiline how much text a search for
 	// longer matches takes at once.
 	blockBytes   = 256 << 10
-	maxLineBytes = 8 << 20
+	maxLineBytes = 2 << 20
 	maxMultiline = 16 << 20
 	// maxContextBytes bounds the lines before a match that are remembered across blocks.
 	maxContextBytes = 64 << 10
@@ -24,7 +24,6 @@ const (
 // grepper is the visitor of Grep. It searches one file after the other.
 type grepper struct {
 	*lineFinder
-	ctx    context.Context
 	start  *start
 	filter filter
 	opts   GrepOptions
@@ -38,7 +37,7 @@ type grepper struct {
 }
 
 func newGrepper(ctx context.Context, s *start, m *matcher, f filter, o GrepOptions) *grepper {
-	return &grepper{lineFinder: m.finder(), ctx: ctx, start: s, filter: f, opts: o, results: results{limit: o.Limit, context: o.Context}}
+	return &grepper{lineFinder: m.finder(ctx), start: s, filter: f, opts: o, results: results{limit: o.Limit, context: o.Context, bytes: o.MaxText}}
 }
 
 func (g *grepper) visit(d dir, path string, e entry) {
@@ -106,10 +105,11 @@ func (g *grepper) file(f io.ReadCloser, path string) {
 	if !g.results.wants(path) {
 		return
 	}
-	r := result{path: path, matches: g.rows.matches, weight: 1}
+	r := result{path: path, matches: g.rows.matches, weight: 1, size: len(path)}
 	if g.rows.wanted {
 		r.rows = slices.Clone(g.rows.all)
 		r.weight = g.rows.kept
+		r.size += g.rows.size
 	}
 	g.results.add(r)
 }
@@ -239,7 +239,7 @@ func (g *grepper) block(b []byte, done int, last bool) error {
 		case g.rows.wants():
 			span := []int{at - from, at - from}
 			if !literal {
-				span = g.re.FindIndex(line)
+				span = g.find(line)
 			}
 			g.rows.match(b, from, to, line, span)
 		case g.opts.Mode == ModeFiles:
@@ -281,7 +281,7 @@ func (g *grepper) whole(f io.Reader) (outcome, error) {
 		if err := g.ctx.Err(); err != nil {
 			return outcomeText, err
 		}
-		span := g.re.FindIndex(b[pos:])
+		span := g.find(b[pos:])
 		if span == nil || pos+span[0] == len(b) && b[len(b)-1] == '\n' {
 			break
 		}
