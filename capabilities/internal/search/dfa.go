@@ -1,6 +1,7 @@
 package search
 
 import (
+	"bytes"
 	"encoding/binary"
 	"regexp/syntax"
 	"slices"
@@ -24,6 +25,7 @@ const (
 const (
 	unknown int32 = 0
 	matched int32 = -1
+	dead    int32 = -2 // nothing can match before the next line
 )
 
 // alphabet sorts runes into the classes that a program cannot tell apart.
@@ -43,7 +45,8 @@ type dfa struct {
 	words bool // the program asks for word boundaries
 	// looseCR takes the place before any carriage return for an end of the line: what is
 	// found because of that has to be looked at again.
-	looseCR bool
+	looseCR  bool
+	anchored bool
 
 	width  int32 // entries of a state in table
 	table  []int32
@@ -169,8 +172,23 @@ func newDFA(prog *syntax.Prog, abc *alphabet, words, looseCR bool) *dfa {
 	d := &dfa{prog: prog, abc: abc, words: words, looseCR: looseCR, width: int32(abc.n + 1)}
 	d.set.grow(len(prog.Inst))
 	d.next.grow(len(prog.Inst))
+	d.anchored = d.isAnchored()
 	d.forget()
 	return d
+}
+
+// isAnchored says whether the program can begin at the start of a line only.
+func (d *dfa) isAnchored() bool {
+	if d.follow(uint32(d.prog.Start), ^(syntax.EmptyBeginText | syntax.EmptyBeginLine)) {
+		return false
+	}
+	for _, pc := range d.set.dense {
+		switch d.prog.Inst[pc].Op {
+		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+			return false
+		}
+	}
+	return true
 }
 
 // forget throws all states away and makes the first one.
@@ -244,6 +262,10 @@ func (d *dfa) step(row int32, class uint16) int32 {
 				d.next.add(in.Out)
 			}
 		}
+		if d.anchored && len(d.next.dense) == 0 {
+			to = dead
+			break
+		}
 		slices.Sort(d.next.dense)
 		if len(d.table) > maxTable {
 			d.forget()
@@ -316,6 +338,15 @@ func (d *dfa) scan(b []byte, from int) int {
 		if to <= 0 {
 			if to == unknown {
 				to = d.step(row, class)
+			}
+			if to == dead {
+				next := bytes.IndexByte(b[i:], '\n')
+				if next < 0 {
+					return -1
+				}
+				i += next + 1
+				row = d.first
+				continue
 			}
 			if to == matched || d.made > manyStates && (d.scanned-len(b)+i)/d.made < bytesByState {
 				d.scanned -= len(b) - i

@@ -55,6 +55,9 @@ func randomPattern(random *rand.Rand, depth int) string {
 	var b strings.Builder
 	for range 1 + random.IntN(4) {
 		piece := atoms[random.IntN(len(atoms))]
+		if depth == 0 && b.Len() == 0 && random.IntN(6) == 0 {
+			piece = "^" + piece
+		}
 		if depth < 3 && random.IntN(3) == 0 {
 			piece = "(" + randomPattern(random, depth+1) + ")"
 		}
