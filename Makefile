@@ -34,6 +34,7 @@ bench: ## ratios to other ways of doing the same, measured side by side in one r
 	$(GO) test -run '^$$' -bench 'ToolCall|DurableCall' -benchtime 1x ./executor
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./cmd/executor
 	$(GO) test -run '^$$' -bench 'AgainstFloor' -benchtime 1x ./capabilities/files
+	$(GO) test -run '^$$' -bench 'AgainstTools' -benchtime 1x -timeout 1h ./capabilities/internal/search
 
 fuzz: ## every fuzz target for FUZZTIME (60s) each
 	@set -e; for package in $$($(GO) list ./...); do \

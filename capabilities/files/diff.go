@@ -13,8 +13,8 @@ import (
 const (
 	// maxDiff is the largest file, in bytes, that is compared.
 	maxDiff = 32 << 20
-	// maxContext bounds the unchanged lines round a change.
-	maxContext = 1000
+	// maxDiffContext bounds the unchanged lines round a change.
+	maxDiffContext = 1000
 )
 
 type diffInput struct {
@@ -29,8 +29,8 @@ func (in diffInput) Check() error {
 	switch {
 	case (in.PathB == "") == (in.ContentB == nil):
 		return protocol.Errorf(protocol.CodeInvalidParams, "give either path_b or content_b")
-	case in.Context != nil && (*in.Context < 0 || *in.Context > maxContext):
-		return protocol.Errorf(protocol.CodeInvalidParams, "context: 0 to %s", count(maxContext))
+	case in.Context != nil && (*in.Context < 0 || *in.Context > maxDiffContext):
+		return protocol.Errorf(protocol.CodeInvalidParams, "context: 0 to %s", count(maxDiffContext))
 	}
 	return nil
 }

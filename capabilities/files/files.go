@@ -3,7 +3,7 @@
 //
 //	ex.Register(files.New(files.Options{Roots: roots}))
 //
-// One verb has one file: read.go, write.go, edit.go, multiedit.go, list.go, stat.go,
+// One verb has one file: read.go, write.go, edit.go, multiedit.go, list.go, stat.go, glob.go, grep.go,
 // diff.go, mkdir.go, move.go, copy.go, delete.go, executable.go. They share
 //
 //   - how a path becomes something open without leaving the roots: open.go for a file
@@ -102,5 +102,7 @@ func (f *Files) Install(r *capabilities.Registrar) error {
 	f.addCopy(r)
 	f.addDelete(r)
 	f.addSetExecutable(r)
+	f.addGlob(r)
+	f.addGrep(r)
 	return nil
 }

@@ -148,7 +148,7 @@ func TestInstall(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, ok)
 	assert.Equal(t, protocol.FilesDetails{Enabled: true, ReadRoots: []string{"/w", "/docs"}, WriteRoots: []string{"/w"}}, got)
-	assert.Equal(t, []string{"copy", "delete", "diff", "edit", "list_files", "mkdir", "move", "multi_edit", "read", "set_executable", "stat", "write"}, r.ToolNames())
+	assert.Equal(t, []string{"copy", "delete", "diff", "edit", "glob", "grep", "list_files", "mkdir", "move", "multi_edit", "read", "set_executable", "stat", "write"}, r.ToolNames())
 	for _, name := range r.ToolNames() {
 		tool, _ := r.Tool(name)
 		assert.NotEmpty(t, tool.Info().Description)

@@ -1,0 +1,226 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/internal/search"
+	"github.com/agent-executor/executor/protocol"
+)
+
+const (
+	// grepLimit is how many matches grep shows when the call does not say.
+	grepLimit = 100
+	// maxGrepContext is how many lines round a match a call may ask for.
+	maxGrepContext = 100
+	// grepLine is how many bytes of a line grep shows.
+	grepLine = 400
+)
+
+type grepInput struct {
+	Pattern    string `json:"pattern" jsonschema:"regular expression in the syntax of RE2; special characters of a literal text are escaped with a backslash"`
+	Path       string `json:"path,omitempty" jsonschema:"the file or directory to search; the workspace when left out"`
+	Glob       string `json:"glob,omitempty" jsonschema:"only files that this shell pattern matches, as *.go, src/**/*.{ts,tsx} (relative to path) or !*_test.go for the others"`
+	Mode       string `json:"mode,omitempty" jsonschema:"content: the matching lines (default); files: the files that have one; count: how many each file has"`
+	Context    int    `json:"context,omitempty" jsonschema:"how many lines to show before and after each match"`
+	IgnoreCase bool   `json:"ignore_case,omitempty" jsonschema:"upper and lower case are the same"`
+	Multiline  bool   `json:"multiline,omitempty" jsonschema:"a match may be longer than a line: \\n and [\\s\\S] match newlines"`
+	Limit      int    `json:"limit,omitempty" jsonschema:"how many matching lines, or files in the other modes, to show"`
+	Hidden     bool   `json:"hidden,omitempty" jsonschema:"also names that begin with a dot"`
+	NoIgnore   bool   `json:"no_ignore,omitempty" jsonschema:"also what .gitignore and .ignore leave out"`
+}
+
+// Check refuses what no tree can make right.
+func (in grepInput) Check() error {
+	switch search.Mode(in.Mode) {
+	case "", search.ModeContent, search.ModeFiles, search.ModeCount:
+	default:
+		return protocol.Errorf(protocol.CodeInvalidParams, "mode: must be content, files or count, not %q", in.Mode)
+	}
+	if in.Context < 0 || in.Context > maxGrepContext {
+		return protocol.Errorf(protocol.CodeInvalidParams, "context: must be between 0 and %d", maxGrepContext)
+	}
+	return checkLimit(in.Limit)
+}
+
+// grepOutput is the structured result. Matches are grepMatch, grepFile or grepCount
+// values, by mode.
+type grepOutput struct {
+	Matches       []any    `json:"matches"`
+	Count         int      `json:"count"`         // matching lines in all files; in mode files those with a match
+	FilesMatched  int      `json:"files_matched"` // also those that are not in Matches
+	FilesSearched int      `json:"files_searched"`
+	Truncated     bool     `json:"truncated"`           // there are more than Matches has
+	LinesCut      int      `json:"lines_cut,omitempty"` // lines in Matches of which only a part is there
+	Skipped       *skipped `json:"skipped,omitempty"`
+}
+
+type grepMatch struct {
+	Path   string   `json:"path"`
+	Line   int      `json:"line"`
+	Column int      `json:"column"` // in bytes, from 1
+	Text   string   `json:"text"`
+	Cut    bool     `json:"cut,omitempty"`
+	Before []string `json:"before,omitempty"`
+	After  []string `json:"after,omitempty"`
+}
+
+type grepFile struct {
+	Path string `json:"path"`
+}
+
+type grepCount struct {
+	Path  string `json:"path"`
+	Count int    `json:"count"`
+}
+
+func (f *Files) addGrep(r *capabilities.Registrar) {
+	capabilities.AddTool(r, capabilities.Tool{
+		Name: "grep",
+		Description: fmt.Sprintf("Find lines by a regular expression, in order of the files' paths, %s by default. Binary files (with a NUL) are skipped, "+
+			"long lines are cut round the match. ", count(grepLimit)) + leftOutNote,
+		Annotations: protocol.Annotations{ReadOnly: true, Idempotent: true},
+	}, f.grep)
+}
+
+func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput) (protocol.ToolOutput, error) {
+	mode := search.Mode(in.Mode)
+	if mode == "" {
+		mode = search.ModeContent
+	}
+	limit := in.Limit
+	if limit == 0 {
+		limit = grepLimit
+	}
+	found, err := search.Grep(ctx, call.Session().Workspace(), search.GrepOptions{
+		Pattern: in.Pattern, Path: in.Path, Glob: in.Glob, Mode: mode, Context: in.Context, IgnoreCase: in.IgnoreCase,
+		Multiline: in.Multiline, Hidden: in.Hidden, NoIgnore: in.NoIgnore, Limit: limit, MaxLine: grepLine, MaxText: f.room(),
+	})
+	if err != nil {
+		return protocol.ToolOutput{}, err
+	}
+	p := grepPage{room: f.room(), context: in.Context, out: grepOutput{
+		Matches: []any{}, Count: found.Matches, FilesMatched: found.Matched, FilesSearched: found.Searched, Skipped: skippedOf(found.Skipped),
+	}}
+	unit, all := "matching line", found.Matches
+	if mode != search.ModeContent {
+		unit, all = "file", found.Matched
+	}
+	if mode == search.ModeFiles {
+		p.out.Count = found.Matched
+	}
+	for _, file := range found.Files {
+		if !p.add(mode, file) {
+			break
+		}
+	}
+	shown := len(p.out.Matches)
+	p.out.Truncated = shown < all
+	text := &p.text
+	searched := plural(int64(found.Searched), "file") + " searched"
+	switch {
+	case all == 0:
+		fmt.Fprintf(text, "[no match; %s]\n", searched)
+	case p.out.Truncated:
+		how := "limit shows more, "
+		if shown < limit {
+			how = ""
+		}
+		fmt.Fprintf(text, "[%s of %s shown, the matches are in %s; %s; %sa narrower path, glob or pattern shows others]\n",
+			count(shown), plural(int64(all), unit), plural(int64(found.Matched), "file"), searched, how)
+	case mode == search.ModeContent:
+		fmt.Fprintf(text, "[%s in %s; %s]\n", plural(int64(all), unit), plural(int64(found.Matched), "file"), searched)
+	default:
+		fmt.Fprintf(text, "[%s with a match; %s]\n", plural(int64(all), unit), searched)
+	}
+	if p.out.LinesCut > 0 {
+		fmt.Fprintf(text, "[%s cut to %d bytes round the match; read with full shows the whole]\n", plural(int64(p.out.LinesCut), "line"), grepLine)
+	}
+	if found.Long > 0 {
+		fmt.Fprintf(text, "[%s of more than 2 MiB without a newline searched apart]\n", plural(int64(found.Long), "piece"))
+	}
+	leftOut(text, found.Skipped)
+	return output(p.out, strings.TrimSuffix(text.String(), "\n")), nil
+}
+
+// grepPage writes results as ripgrep does for a terminal: the path, its lines below it.
+type grepPage struct {
+	text    strings.Builder
+	out     grepOutput
+	room    int // bytes of text
+	context int // lines round each match
+}
+
+// add adds a file as far as there is room; false says that there was not enough.
+func (p *grepPage) add(mode search.Mode, f search.File) bool {
+	switch mode {
+	case search.ModeFiles:
+		return p.write(f.Path+"\n", grepFile{f.Path})
+	case search.ModeCount:
+		return p.write(fmt.Sprintf("%s:%d\n", f.Path, f.Matches), grepCount{f.Path, f.Matches})
+	}
+	heading := f.Path + "\n"
+	if p.text.Len() > 0 {
+		heading = "\n" + heading
+	}
+	// A match is written with what stands before it, or not at all.
+	group := heading
+	for i, row := range f.Rows {
+		if p.context > 0 && i > 0 && row.Line != behind(f.Rows[i-1]) {
+			group += "--\n"
+		}
+		if row.Column == 0 {
+			group += fmt.Sprintf("%d-%s\n", row.Line, row.Text)
+			continue
+		}
+		var lines strings.Builder
+		n := row.Line
+		for line := range strings.SplitSeq(row.Text, "\n") {
+			fmt.Fprintf(&lines, "%d:%s\n", n, line)
+			n++
+		}
+		m := grepMatch{Path: f.Path, Line: row.Line, Column: row.Column, Text: row.Text, Cut: row.Cut}
+		m.Before, m.After = around(f.Rows, i, p.context)
+		if !p.write(group+lines.String(), m) {
+			if len(p.out.Matches) == 0 { // at least the line itself
+				p.write(heading+lines.String(), m)
+			}
+			return false
+		}
+		group = ""
+		if row.Cut {
+			p.out.LinesCut++
+		}
+	}
+	return p.write(group, nil)
+}
+
+// write adds text and a match when there is room for the text.
+func (p *grepPage) write(s string, match any) bool {
+	if p.text.Len()+len(s) > p.room {
+		return false
+	}
+	p.text.WriteString(s)
+	if match != nil {
+		p.out.Matches = append(p.out.Matches, match)
+	}
+	return true
+}
+
+// behind is the number of the line behind a row.
+func behind(r search.Row) int { return r.Line + strings.Count(r.Text, "\n") + 1 }
+
+// around returns up to n lines that stand before and behind rows[i] in the file.
+func around(rows []search.Row, i, n int) (before, after []string) {
+	for j := i - 1; j >= 0 && len(before) < n && rows[j].Column == 0 && behind(rows[j]) == rows[j+1].Line; j-- {
+		before = append(before, rows[j].Text)
+	}
+	slices.Reverse(before)
+	for j := i + 1; j < len(rows) && len(after) < n && rows[j].Column == 0 && behind(rows[j-1]) == rows[j].Line; j++ {
+		after = append(after, rows[j].Text)
+	}
+	return before, after
+}

@@ -1,0 +1,389 @@
+package search
+
+import (
+	"bytes"
+	"encoding/binary"
+	"regexp/syntax"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// maxTable is how many transitions an automaton remembers before it forgets all and
+	// begins anew: 4 MiB.
+	maxTable = 1 << 20
+	// An automaton that has made so many states, and one for less than so many bytes, is no
+	// help: the pattern is left to the standard library.
+	manyStates   = 2000
+	bytesByState = 20
+	// maxInst is how many instructions of a program are worth an automaton.
+	maxInst = 4000
+)
+
+// Values of a transition that are no state.
+const (
+	unknown int32 = 0
+	matched int32 = -1
+	dead    int32 = -2 // nothing can match before the next line
+)
+
+// alphabet sorts runes into the classes that a program cannot tell apart.
+type alphabet struct {
+	ascii  [utf8.RuneSelf]uint16
+	bounds []rune   // first runes of the ranges of what is not ASCII, in order
+	class  []uint16 // theirs
+	n      int      // classes; n is the end of the text
+	sample []rune   // one rune of each class
+}
+
+// dfa finds the lines that a program matches, one byte after the other. Its states are
+// made as they are needed. It belongs to one goroutine.
+type dfa struct {
+	prog  *syntax.Prog
+	abc   *alphabet
+	words bool // the program asks for word boundaries
+	// looseCR takes the place before any carriage return for an end of the line: what is
+	// found because of that has to be looked at again.
+	looseCR  bool
+	anchored bool
+
+	width  int32 // entries of a state in table
+	table  []int32
+	states []dfaState // states[i] has the row at i*width
+	byKey  map[string]int32
+	first  int32
+
+	set, next sparse
+	stack     []uint32
+	key       []byte
+	made      int
+	scanned   int
+}
+
+type dfaState struct {
+	insts []uint32 // where threads stand, before what is empty has been gone through
+	begin bool     // nothing of the line has been read
+	word  bool     // the last rune was a word character
+}
+
+// newAlphabet finds the classes. Newline and carriage return are always alone.
+func newAlphabet(prog *syntax.Prog, words bool) *alphabet {
+	cuts := []rune{0, '\n', '\n' + 1, '\r', '\r' + 1, utf8.RuneSelf}
+	add := func(lo, hi rune) { cuts = append(cuts, lo, hi+1) }
+	if words {
+		add('0', '9')
+		add('A', 'Z')
+		add('_', '_')
+		add('a', 'z')
+	}
+	var matchers []*syntax.Inst
+	for i := range prog.Inst {
+		in := &prog.Inst[i]
+		switch in.Op {
+		case syntax.InstRune, syntax.InstRune1:
+			matchers = append(matchers, in)
+			if len(in.Rune) == 1 {
+				r := in.Rune[0]
+				add(r, r)
+				if syntax.Flags(in.Arg)&syntax.FoldCase != 0 {
+					for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+						add(f, f)
+					}
+				}
+				continue
+			}
+			for j := 0; j+1 < len(in.Rune); j += 2 {
+				add(in.Rune[j], in.Rune[j+1])
+			}
+		}
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	a := &alphabet{}
+	ids := map[string]uint16{}
+	sign := make([]byte, 0, len(matchers)/8+2)
+	for i, lo := range cuts {
+		if lo > unicode.MaxRune {
+			break
+		}
+		sign = append(sign[:0], 0)
+		switch {
+		case lo == '\n':
+			sign[0] = 1
+		case lo == '\r':
+			sign[0] = 2
+		case words && syntax.IsWordChar(lo):
+			sign[0] = 3
+		}
+		for j, in := range matchers {
+			if j%8 == 0 {
+				sign = append(sign, 0)
+			}
+			if in.MatchRune(lo) {
+				sign[len(sign)-1] |= 1 << (j % 8)
+			}
+		}
+		id, ok := ids[string(sign)]
+		if !ok {
+			id = uint16(a.n)
+			ids[string(sign)] = id
+			a.sample = append(a.sample, lo)
+			a.n++
+		}
+		for r := lo; r < utf8.RuneSelf && (i+1 == len(cuts) || r < cuts[i+1]); r++ {
+			a.ascii[r] = id
+		}
+		if lo >= utf8.RuneSelf {
+			a.bounds = append(a.bounds, lo)
+			a.class = append(a.class, id)
+		}
+	}
+	return a
+}
+
+func (a *alphabet) of(r rune) uint16 {
+	if r < utf8.RuneSelf {
+		return a.ascii[r]
+	}
+	lo, hi := 0, len(a.bounds)
+	for hi-lo > 1 {
+		if m := int(uint(lo+hi) >> 1); a.bounds[m] <= r {
+			lo = m
+		} else {
+			hi = m
+		}
+	}
+	return a.class[lo]
+}
+
+// hasWords says whether a program asks for word boundaries.
+func hasWords(prog *syntax.Prog) bool {
+	for i := range prog.Inst {
+		if in := &prog.Inst[i]; in.Op == syntax.InstEmptyWidth &&
+			syntax.EmptyOp(in.Arg)&(syntax.EmptyWordBoundary|syntax.EmptyNoWordBoundary) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func newDFA(prog *syntax.Prog, abc *alphabet, words, looseCR bool) *dfa {
+	d := &dfa{prog: prog, abc: abc, words: words, looseCR: looseCR, width: int32(abc.n + 1)}
+	d.set.grow(len(prog.Inst))
+	d.next.grow(len(prog.Inst))
+	d.anchored = d.isAnchored()
+	d.forget()
+	return d
+}
+
+// isAnchored says whether the program can begin at the start of a line only.
+func (d *dfa) isAnchored() bool {
+	if d.follow(uint32(d.prog.Start), ^(syntax.EmptyBeginText | syntax.EmptyBeginLine)) {
+		return false
+	}
+	for _, pc := range d.set.dense {
+		switch d.prog.Inst[pc].Op {
+		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+			return false
+		}
+	}
+	return true
+}
+
+// forget throws all states away and makes the first one.
+func (d *dfa) forget() {
+	d.table = append(d.table[:0], make([]int32, d.width)...) // row 0 is no state
+	d.states = append(d.states[:0], dfaState{})
+	d.byKey = map[string]int32{}
+	d.first = d.state(nil, true, false)
+}
+
+// state returns the row of a state.
+func (d *dfa) state(insts []uint32, begin, word bool) int32 {
+	d.key = d.key[:0]
+	var flags byte
+	if begin {
+		flags |= 1
+	}
+	if word {
+		flags |= 2
+	}
+	d.key = append(d.key, flags)
+	for _, pc := range insts {
+		d.key = binary.LittleEndian.AppendUint32(d.key, pc)
+	}
+	if row, ok := d.byKey[string(d.key)]; ok {
+		return row
+	}
+	d.made++
+	row := int32(len(d.table))
+	d.table = append(d.table, make([]int32, d.width)...)
+	d.states = append(d.states, dfaState{slices.Clone(insts), begin, word})
+	d.byKey[string(d.key)] = row
+	return row
+}
+
+// step makes the transition of a state by a class; class abc.n is the end of the text.
+func (d *dfa) step(row int32, class uint16) int32 {
+	s := &d.states[row/d.width]
+	var c rune = -1
+	if int(class) < d.abc.n {
+		c = d.abc.sample[class]
+	}
+	end := c < 0 || c == '\n'
+	word := c >= 0 && syntax.IsWordChar(c)
+	var ops syntax.EmptyOp
+	if s.begin {
+		ops |= syntax.EmptyBeginText | syntax.EmptyBeginLine
+	}
+	if end || c == '\r' && d.looseCR {
+		ops |= syntax.EmptyEndText | syntax.EmptyEndLine
+	}
+	if s.word != word {
+		ops |= syntax.EmptyWordBoundary
+	} else {
+		ops |= syntax.EmptyNoWordBoundary
+	}
+	d.set.clear()
+	found := d.follow(uint32(d.prog.Start), ops)
+	for _, pc := range s.insts {
+		found = found || d.follow(pc, ops)
+	}
+	to := matched
+	switch {
+	case found:
+	case end:
+		to = d.first
+	default:
+		d.next.clear()
+		for _, pc := range d.set.dense {
+			if in := &d.prog.Inst[pc]; consumes(in, c) {
+				d.next.add(in.Out)
+			}
+		}
+		if d.anchored && len(d.next.dense) == 0 {
+			to = dead
+			break
+		}
+		slices.Sort(d.next.dense)
+		if len(d.table) > maxTable {
+			d.forget()
+			return d.state(d.next.dense, false, word && d.words)
+		}
+		to = d.state(d.next.dense, false, word && d.words)
+	}
+	d.table[row+int32(class)] = to
+	return to
+}
+
+func consumes(in *syntax.Inst, c rune) bool {
+	switch in.Op {
+	case syntax.InstRune, syntax.InstRune1:
+		return in.MatchRune(c)
+	case syntax.InstRuneAny:
+		return true
+	case syntax.InstRuneAnyNotNL:
+		return c != '\n'
+	}
+	return false
+}
+
+// follow adds to set what can be reached from pc without reading; true is a match.
+func (d *dfa) follow(pc uint32, ops syntax.EmptyOp) bool {
+	d.stack = append(d.stack[:0], pc)
+	for len(d.stack) > 0 {
+		pc := d.stack[len(d.stack)-1]
+		d.stack = d.stack[:len(d.stack)-1]
+		if !d.set.add(pc) {
+			continue
+		}
+		in := &d.prog.Inst[pc]
+		switch in.Op {
+		case syntax.InstMatch:
+			return true
+		case syntax.InstAlt, syntax.InstAltMatch:
+			d.stack = append(d.stack, in.Out, in.Arg)
+		case syntax.InstCapture, syntax.InstNop:
+			d.stack = append(d.stack, in.Out)
+		case syntax.InstEmptyWidth:
+			if syntax.EmptyOp(in.Arg)&^ops == 0 {
+				d.stack = append(d.stack, in.Out)
+			}
+		}
+	}
+	return false
+}
+
+// scan looks for the first line at from, the start of a line, or behind that the program
+// matches. It returns a place in the line, which can be its newline, or -1. The end of b is
+// the end of a line. When it gives up on the way, hopeless says so afterwards and the place
+// is where that was.
+func (d *dfa) scan(b []byte, from int) int {
+	row := d.first
+	d.scanned += len(b) - from
+	i := from
+	for i < len(b) {
+		c := b[i]
+		size := 1
+		var class uint16
+		if c < utf8.RuneSelf {
+			class = d.abc.ascii[c]
+		} else {
+			var r rune
+			r, size = utf8.DecodeRune(b[i:])
+			class = d.abc.of(r)
+		}
+		to := d.table[row+int32(class)]
+		if to <= 0 {
+			if to == unknown {
+				to = d.step(row, class)
+			}
+			if to == dead {
+				next := bytes.IndexByte(b[i:], '\n')
+				if next < 0 {
+					return -1
+				}
+				i += next + 1
+				row = d.first
+				continue
+			}
+			if to == matched || d.made > manyStates && (d.scanned-len(b)+i)/d.made < bytesByState {
+				d.scanned -= len(b) - i
+				return i
+			}
+		}
+		row = to
+		i += size
+	}
+	to := d.table[row+int32(d.abc.n)]
+	if to == unknown {
+		to = d.step(row, uint16(d.abc.n))
+	}
+	if to == matched {
+		return len(b)
+	}
+	return -1
+}
+
+// hopeless says that the automaton is of no use for this text.
+func (d *dfa) hopeless() bool { return d.made > manyStates && d.scanned/d.made < bytesByState }
+
+// sparse is a set of small numbers that is cleared at once.
+type sparse struct {
+	dense []uint32
+	where []uint32
+}
+
+func (s *sparse) grow(n int) { s.dense, s.where = make([]uint32, 0, n), make([]uint32, n) }
+
+func (s *sparse) clear() { s.dense = s.dense[:0] }
+
+func (s *sparse) add(v uint32) bool {
+	if i := s.where[v]; int(i) < len(s.dense) && s.dense[i] == v {
+		return false
+	}
+	s.where[v] = uint32(len(s.dense))
+	s.dense = append(s.dense, v)
+	return true
+}
