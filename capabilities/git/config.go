@@ -2,6 +2,9 @@ package git
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -88,7 +91,7 @@ func (r *repository) readConfig(ctx context.Context) (*config, error) {
 		if file == "config.worktree" {
 			path = filepath.Join(r.gitDir, file)
 		}
-		if !exists(path) {
+		if !mentions(path, "include") {
 			continue
 		}
 		text, err := r.ask(ctx, maxConfig, "config", "--file", path, "--no-includes", "--list", "-z")
@@ -123,6 +126,19 @@ func (r *repository) readConfig(ctx context.Context) (*config, error) {
 		}
 	}
 	return r.neutralise(all)
+}
+
+// mentions says whether a file has a word in it, in any case. A file that cannot be read to its end may.
+func mentions(path, word string) bool {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false
+	case err != nil || !info.Mode().IsRegular() || info.Size() > maxConfig:
+		return true
+	}
+	text, err := os.ReadFile(path)
+	return err != nil || strings.Contains(strings.ToLower(string(text)), word)
 }
 
 // checkInclude refuses an include whose file is outside. dir is that of the file it stands in.

@@ -22,9 +22,7 @@ func TestContract(t *testing.T) {
 
 func TestLook(t *testing.T) {
 	b := newBench(t, Options{})
-	for i := range 60 {
-		b.commit("notes.txt", fmt.Sprintf("line %d\n", i))
-	}
+	b.history(60)
 	assert.Len(t, lines(b.works("log", "--oneline")), 60, "there is no pager (case 33)")
 	assert.Len(t, lines(b.works("log", "-5", "--format=%s")), 5)
 	assert.Len(t, lines(b.works("log", "-n", "3", "--format=%h", "HEAD~1", "--", "notes.txt")), 3)

@@ -108,6 +108,21 @@ func (b *bench) commit(name, content string) {
 	b.git("commit", "-q", "-m", "change "+name)
 }
 
+// history makes n commits at once, of notes.txt with a line that counts from 0.
+func (b *bench) history(n int) {
+	b.t.Helper()
+	var in strings.Builder
+	for i := range n {
+		text := fmt.Sprintf("line %d\n", i)
+		fmt.Fprintf(&in, "commit refs/heads/main\ncommitter A <a@example.com> %d +0000\ndata 6\nchange\nM 100644 inline notes.txt\ndata %d\n%s\n", 1700000000+i, len(text), text)
+	}
+	c := exec.Command("git", "fast-import", "--quiet")
+	c.Dir, c.Stdin = b.top, strings.NewReader(in.String())
+	out, err := c.CombinedOutput()
+	require.NoError(b.t, err, "%s", out)
+	b.git("reset", "-q", "--hard")
+}
+
 // script makes a program that leaves a file behind when it is run, and returns both.
 func (b *bench) script(name string) (program, sentinel string) {
 	b.t.Helper()
@@ -174,3 +189,11 @@ func absent(t *testing.T, path string) {
 }
 
 func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
+
+// gitMayFail runs git past the tool, with whatever the repository says.
+func (b *bench) gitMayFail(args ...string) {
+	c := exec.Command("git", args...)
+	c.Dir = b.top
+	c.Env = append(os.Environ(), "HOME="+b.env["HOME"], "GIT_CONFIG_NOSYSTEM=1", "GIT_EDITOR=true")
+	_ = c.Run()
+}

@@ -80,12 +80,17 @@ func outermost(w *capabilities.Workspace, dir string) string {
 
 // inspect finds out where the repository is and what it is configured to do.
 func (r *repository) inspect(ctx context.Context) error {
-	text, err := r.ask(ctx, 64<<10, "rev-parse", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir")
+	// The last fails where there is no work tree, with the others printed.
+	a, err := program.Capture(ctx, r.group, r.command("rev-parse", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir", "--show-toplevel"), 64<<10, r.limits())
 	if err != nil {
-		return r.notFound(err)
+		return r.ended(err)
 	}
-	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	if len(lines) != 2 {
+	lines := strings.Split(strings.TrimSuffix(string(a.Stdout), "\n"), "\n")
+	noTree := a.Exit.Code != 0 && len(lines) == 2 && strings.Contains(string(a.Stderr), "must be run in a work tree")
+	switch {
+	case a.Exit.Code != 0 && !noTree:
+		return r.notFound(failure(string(a.Stderr), "", a.Exit.Code))
+	case !noTree && len(lines) != 3:
 		return protocol.Errorf(protocol.CodeForbidden, "the repository is not used: there is a line end in the name of its directory")
 	}
 	if r.gitDir, err = r.real("its directory", lines[0]); err != nil {
@@ -94,13 +99,10 @@ func (r *repository) inspect(ctx context.Context) error {
 	if r.common, err = r.real("the repository that this work tree belongs to", lines[1]); err != nil {
 		return err
 	}
-	// It fails where there is no work tree.
-	if text, err = r.ask(ctx, 64<<10, "rev-parse", "--show-toplevel"); err == nil {
-		if r.top, err = r.real("its work tree", strings.TrimSuffix(string(text), "\n")); err != nil {
+	if !noTree {
+		if r.top, err = r.real("its work tree", lines[2]); err != nil {
 			return err
 		}
-	} else if !errors.Is(err, errGit) {
-		return err
 	}
 	if err := r.checkParts(); err != nil {
 		return err
