@@ -158,7 +158,7 @@ func (a *arguments) long(arg string, next func() (string, bool)) error {
 	}
 	switch {
 	case o.value == none && attached:
-		return a.refuse(arg, refusal{why: "--" + name + " takes no value"})
+		return invalid("git %s: --%s takes no value", a.command.name, name)
 	case o.value == required && !attached:
 		var ok bool
 		if value, ok = next(); !ok {

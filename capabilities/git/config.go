@@ -69,18 +69,23 @@ func parseEntry(line string) (e entry, ok bool) {
 // empty, which for git is as if they were not there.
 var runs = []string{"command", "cmd", "program", "helper", "process", "clean", "smudge", "uploadpack", "receivepack", "proxy", "vcs"}
 
-// files are variables of a repository that name a file to read, with what is said instead when it is outside.
-var files = map[string]string{
-	"core.excludesfile": "/dev/null", "core.attributesfile": "/dev/null", "mailmap.file": "/dev/null", "blame.ignorerevsfile": "",
-	"commit.template": "/dev/null", "diff.orderfile": "/dev/null", "gpg.ssh.allowedsignersfile": "/dev/null", "gpg.ssh.revocationfile": "/dev/null",
+// files are variables of a repository that name a file to read. One that is outside is said to be empty.
+var files = []string{
+	"core.excludesfile", "core.attributesfile", "mailmap.file", ignoreRevs, "commit.template", "diff.orderfile",
+	"gpg.ssh.allowedsignersfile", "gpg.ssh.revocationfile",
 }
+
+const ignoreRevs = "blame.ignorerevsfile"
 
 // config is what is to be known of a repository's configuration.
 type config struct {
 	settings []setting
 	filters  []string // names of filters that are configured and not allowed
 	signs    bool     // commits would be signed
-	secrets  []string // parts of what is configured that are not to be shown
+	// noIgnoreRevs: a file of revisions that blame ignores is outside. It cannot be said otherwise: such files
+	// add up.
+	noIgnoreRevs bool
+	secrets      []string // parts of what is configured that are not to be shown
 }
 
 // readConfig reads the configuration that git would use in a repository and says what has to be said otherwise.
@@ -195,7 +200,11 @@ func (r *repository) neutralise(all []entry) (*config, error) {
 		case e.section == "merge" && e.name == "driver":
 			say(e.key(), "false")
 		case e.ofRepository() && r.namesOutside(e):
-			say(e.key(), files[e.key()])
+			if e.key() == ignoreRevs {
+				c.noIgnoreRevs = true
+				break
+			}
+			say(e.key(), "/dev/null")
 		case e.key() == "commit.gpgsign":
 			c.signs = isTrue(e.text)
 		case e.sub != "" && slices.Contains(runs, e.name):
@@ -216,7 +225,7 @@ func (r *repository) neutralise(all []entry) (*config, error) {
 
 // namesOutside says whether the repository wants git to read a file outside the roots.
 func (r *repository) namesOutside(e entry) bool {
-	if _, ok := files[e.key()]; !ok || e.text == "" {
+	if !slices.Contains(files, e.key()) || e.text == "" {
 		return false
 	}
 	if strings.HasPrefix(e.text, "~") || strings.HasPrefix(e.text, "%(prefix)") {

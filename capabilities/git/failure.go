@@ -25,11 +25,11 @@ var meanings = []struct {
 }{
 	{regexp.MustCompile(`dubious ownership|unsafe repository`), protocol.CodeForbidden},
 	{regexp.MustCompile(`is outside repository|beyond a symbolic link`), protocol.CodeForbidden},
-	{regexp.MustCompile(`not a git repository|unknown revision|bad revision|ambiguous argument|does not have any commits yet|no such path|` +
+	{regexp.MustCompile(`not a git repository|unknown revision|bad revision|ambiguous argument|does not have any commits yet|no such path|There is no path|` +
 		`did not match any file|does not exist|bad object|Not a valid object name|Needed a single revision|bad default revision|No names found|no tag exactly matches`), protocol.CodeNotFound},
 	{regexp.MustCompile(`\.lock': File exists|cannot lock ref`), protocol.CodeConflict},
 	{regexp.MustCompile(`nothing to commit|nothing added to commit|no changes added|unmerged|not concluded your merge|Please tell me who you are|` +
-		`empty ident name|unable to auto-detect email|must be run in a work tree|You have nothing to amend`), protocol.CodeConflict},
+		`empty ident name|unable to auto-detect email|must be run in a work tree|You have nothing to amend|You asked to amend`), protocol.CodeConflict},
 	{regexp.MustCompile(`(?m)^usage: |^(?:error|fatal): (?:unknown|unrecognized|invalid|option|malformed|Invalid|could not parse)`), protocol.CodeInvalidParams},
 	{regexp.MustCompile(`No space left on device`), protocol.CodeResourceUnavailable},
 	{regexp.MustCompile(`Permission denied`), protocol.CodeForbidden},

@@ -127,7 +127,7 @@ func (b *bench) history(n int) {
 func (b *bench) script(name string) (program, sentinel string) {
 	b.t.Helper()
 	sentinel = filepath.Join(b.base, "ran-"+name)
-	program = b.put(filepath.Join(b.base, "evil-"+name), fmt.Sprintf("#!/bin/sh\necho run >>'%s'\ncat 2>/dev/null\nexit 0\n", sentinel))
+	program = b.put(filepath.Join(b.base, "evil-"+name), fmt.Sprintf("#!/bin/sh\necho run >>'%s'\nexit 0\n", sentinel))
 	require.NoError(b.t, os.Chmod(program, 0o755))
 	return program, sentinel
 }
@@ -191,9 +191,9 @@ func absent(t *testing.T, path string) {
 func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
 // gitMayFail runs git past the tool, with whatever the repository says.
-func (b *bench) gitMayFail(args ...string) {
+func (b *bench) gitMayFail(dir string, args ...string) {
 	c := exec.Command("git", args...)
-	c.Dir = b.top
+	c.Dir = dir
 	c.Env = append(os.Environ(), "HOME="+b.env["HOME"], "GIT_CONFIG_NOSYSTEM=1", "GIT_EDITOR=true")
 	_ = c.Run()
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,9 +96,30 @@ func (r *repository) checkPaths(args *arguments) error {
 			if err := r.checkPath(path); err != nil {
 				return err
 			}
+			if rest := withoutMagic(path); rest != path {
+				if err := r.checkPath(rest); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
+}
+
+// withoutMagic is the path of a pathspec that begins with a colon.
+func withoutMagic(path string) string {
+	rest, ok := strings.CutPrefix(path, ":")
+	if !ok {
+		return path
+	}
+	if _, after, ok := strings.Cut(rest, ")"); ok && rest[0] == '(' {
+		return after
+	}
+	rest = strings.TrimLeft(rest, "!^:")
+	if strings.HasPrefix(path, ":/") { // from the top, or a commit by its message
+		rest = rest[1:]
+	}
+	return rest
 }
 
 func (r *repository) checkPath(path string) error {
@@ -146,9 +168,13 @@ var lockHeld = regexp.MustCompile(`Unable to create '(.+\.lock)': File exists`)
 
 // run runs git once, or as often as it takes for a lock to become free.
 func (r *repository) run(ctx context.Context, call *capabilities.Call, args *arguments) (protocol.ToolOutput, error) {
+	argv := args.argv()
+	if r.config.noIgnoreRevs && args.command.name == "blame" {
+		argv = slices.Insert(argv, 1, "--no-ignore-revs-file")
+	}
 	until := time.Now().Add(r.git.options.LockWait)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		run, err := program.Start(ctx, call, r.group, r.command(args.argv()...), r.limits())
+		run, err := program.Start(ctx, call, r.group, r.command(argv...), r.limits())
 		if err != nil {
 			return protocol.ToolOutput{}, r.ended(err)
 		}
