@@ -77,12 +77,14 @@ type Git struct {
 
 	mu      sync.Mutex
 	version string // "" before git was asked for it
+	// writers are the repositories that were written to, each with the turn to write.
+	writers map[string]chan struct{}
 }
 
 // New makes the capability. It starts nothing.
 func New(o Options) *Git {
 	o.defaults()
-	return &Git{options: o, commands: commands()}
+	return &Git{options: o, commands: commands(), writers: map[string]chan struct{}{}}
 }
 
 // Name implements capabilities.Capability.

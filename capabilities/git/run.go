@@ -63,11 +63,37 @@ func (g *Git) run(ctx context.Context, call *capabilities.Call, in input) (proto
 		return r.changedFiles(ctx, args)
 	}
 	if c.writes {
+		release, err := g.writer(ctx, r)
+		if err != nil {
+			return protocol.ToolOutput{}, err
+		}
+		defer release()
 		if err := r.prepareWrite(ctx, args); err != nil {
 			return protocol.ToolOutput{}, err
 		}
 	}
 	return r.run(ctx, call, args)
+}
+
+// writer waits until no other call writes to the repository: two commits at once would build on the same one.
+func (g *Git) writer(ctx context.Context, r *repository) (release func(), err error) {
+	g.mu.Lock()
+	turn, ok := g.writers[r.common]
+	if !ok {
+		turn = make(chan struct{}, 1)
+		g.writers[r.common] = turn
+	}
+	g.mu.Unlock()
+	timer := time.NewTimer(time.Until(r.deadline))
+	defer timer.Stop()
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timer.C:
+		return nil, protocol.Errorf(protocol.CodeConflict, "another call is writing to the repository; it did not end within %v", g.options.Timeout).WithRetryable(true)
+	}
 }
 
 // find is the subcommand of that name.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/files"
+	"github.com/agent-executor/executor/capabilities/git"
 	"github.com/agent-executor/executor/capabilities/process"
 	"github.com/agent-executor/executor/capabilities/shell"
 )
@@ -29,6 +30,11 @@ type Config struct {
 	// Children keeps hold of the processes that the capabilities start; nil means that they end with
 	// their session only, and what runs when this process is killed goes on.
 	Children *Children
+
+	// GitSubcommands are allowed to the tool git beside those that always are.
+	GitSubcommands []string
+	// GitHooks lets git run hooks, and GitFilters the filters that are configured (git-lfs).
+	GitHooks, GitFilters bool
 }
 
 // All makes every capability, in the order they are registered in. It starts
@@ -38,6 +44,8 @@ func All(c Config) []capabilities.Capability {
 		shell.New(shell.Options{Secrets: c.Secrets, InlineBytes: c.InlineResultBytes, Children: c.Children}),
 		process.New(process.Options{Secrets: c.Secrets, Children: c.Children}),
 		files.New(files.Options{Roots: c.Roots, MaxTextBytes: c.InlineResultBytes}),
+		git.New(git.Options{Subcommands: c.GitSubcommands, AllowHooks: c.GitHooks, AllowFilters: c.GitFilters,
+			Secrets: c.Secrets, InlineBytes: c.InlineResultBytes, Children: c.Children}),
 	}
 }
 
