@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/exec"
 	"github.com/agent-executor/executor/capabilities/files"
 	"github.com/agent-executor/executor/capabilities/git"
 	"github.com/agent-executor/executor/capabilities/process"
@@ -35,6 +36,9 @@ type Config struct {
 	GitSubcommands []string
 	// GitHooks lets git run hooks, and GitFilters the filters that are configured (git-lfs).
 	GitHooks, GitFilters bool
+
+	// ExecTools are programs of the user's, each a tool.
+	ExecTools []exec.Tool
 }
 
 // All makes every capability, in the order they are registered in. It starts
@@ -46,6 +50,8 @@ func All(c Config) []capabilities.Capability {
 		files.New(files.Options{Roots: c.Roots, MaxTextBytes: c.InlineResultBytes}),
 		git.New(git.Options{Subcommands: c.GitSubcommands, AllowHooks: c.GitHooks, AllowFilters: c.GitFilters,
 			Secrets: c.Secrets, InlineBytes: c.InlineResultBytes, Children: c.Children}),
+		// Last, so that a name that the user chose is never one of the others'.
+		exec.New(exec.Options{Tools: c.ExecTools, Secrets: c.Secrets, InlineBytes: c.InlineResultBytes, Children: c.Children}),
 	}
 }
 
