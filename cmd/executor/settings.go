@@ -37,11 +37,6 @@ type settings struct {
 	Workspace    string
 	Capabilities []string
 
-	ExecTools      []string // each a JSON object, or a list of them
-	GitSubcommands []string
-	GitHooks       bool
-	GitFilters     bool
-
 	MaxSessions       int
 	MaxInFlight       int
 	InlineResultBytes int
@@ -50,6 +45,11 @@ type settings struct {
 	MaxAttempts       int
 	RequestTimeout    time.Duration
 	DrainTimeout      time.Duration
+
+	ExecTools      []string // each a JSON object, or a list of them
+	GitSubcommands []string
+	GitHooks       bool
+	GitFilters     bool
 
 	Config    string
 	LogLevel  string
@@ -90,9 +90,9 @@ type setting struct {
 	oneOf  []string                // the only values
 	orNone bool                    // a number that may be 0, which is no limit
 	path   bool                    // a path: ~/ is the home, and relative to the file it is in
-	object bool                    // in the file a mapping or a list of them; kept as JSON
 	split  func(s string) []string // a list's variable into its elements (default: as PATH is)
 	refuse func(s *settings) error // what the value's type alone does not say
+	object bool                    // in the file a mapping or a list of them; kept as JSON
 }
 
 // minRequestTimeout is shorter than any network needs.
@@ -150,14 +150,6 @@ var table = []setting{
 		value: func(s *settings) any { return &s.Workspace }, option: "Workspace", oneOf: []string{"shared", "session"}},
 	{flag: "capabilities", usage: "`LIST` of what it can do, with commas; -NAME takes one out of all (default: all that work here)",
 		value: func(s *settings) any { return &s.Capabilities }, refuse: refuseNoCapabilities},
-	{flag: "exec-tools", usage: "a program as a tool, `JSON`: {\"name\": \"test\", \"command\": [\"make\", \"test\"], \"description\": \"…\", \"timeout\": \"5m\"}; may be repeated, or be a list of them",
-		value: func(s *settings) any { return &s.ExecTools }, object: true, split: splitLines, refuse: refuseExecTools},
-	{flag: "git-subcommands", usage: "`LIST` of what the tool git can do besides, with commas: add, describe, ls-files, rev-parse",
-		value: func(s *settings) any { return &s.GitSubcommands }, refuse: refuseGitSubcommands},
-	{flag: "git-hooks", usage: "let the tool git run hooks; they are programs of the repository",
-		value: func(s *settings) any { return &s.GitHooks }},
-	{flag: "git-filters", usage: "let the tool git run the clean and smudge filters that are configured, for git-lfs",
-		value: func(s *settings) any { return &s.GitFilters }},
 	{flag: "state-dir", usage: "`DIR` that keeps its identity, its sessions and the results it owes",
 		value: func(s *settings) any { return &s.StateDir }, option: "StateDir", path: true},
 
@@ -177,6 +169,15 @@ var table = []setting{
 		value: func(s *settings) any { return &s.RequestTimeout }, option: "RequestTimeout", refuse: refuseRequestTimeout},
 	{flag: "drain-timeout", usage: "`TIME` for running calls when it is asked to leave",
 		value: func(s *settings) any { return &s.DrainTimeout }, option: "DrainTimeout"},
+
+	{flag: "exec-tools", usage: "a program as a tool, `JSON`: {\"name\": \"test\", \"command\": [\"make\", \"test\"], \"description\": \"…\", \"timeout\": \"5m\"}; may be repeated, or be a list of them",
+		value: func(s *settings) any { return &s.ExecTools }, object: true, split: splitLines, refuse: refuseExecTools},
+	{flag: "git-subcommands", usage: "`LIST` of what the tool git can do besides, with commas: add, describe, ls-files, rev-parse",
+		value: func(s *settings) any { return &s.GitSubcommands }, refuse: refuseGitSubcommands},
+	{flag: "git-hooks", usage: "let the tool git run hooks; they are programs of the repository",
+		value: func(s *settings) any { return &s.GitHooks }},
+	{flag: "git-filters", usage: "let the tool git run the clean and smudge filters that are configured, for git-lfs",
+		value: func(s *settings) any { return &s.GitFilters }},
 
 	{flag: configFlag, usage: "configuration `FILE` (default: $XDG_CONFIG_HOME/executor/config.yaml, else /etc/executor/config.yaml)",
 		value: func(s *settings) any { return &s.Config }, path: true},
