@@ -74,6 +74,15 @@ func (r *Registrar) open(what string) {
 	}
 }
 
+// ToolTaken says whether there is a tool of that name, and which capability has registered it: for names that
+// the user chose. [AddTool] panics for one that is taken.
+func (r *Registrar) ToolTaken(name string) (by string, taken bool) {
+	if t, ok := r.registry.tools[name]; ok {
+		return t.capability, true
+	}
+	return "", false
+}
+
 func (r *Registrar) addTool(t *RegisteredTool) {
 	r.open("AddTool")
 	if other, taken := r.registry.tools[t.info.Name]; taken {

@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/exec"
 	"github.com/agent-executor/executor/capabilities/files"
+	"github.com/agent-executor/executor/capabilities/git"
 	"github.com/agent-executor/executor/capabilities/process"
 	"github.com/agent-executor/executor/capabilities/shell"
 )
@@ -29,6 +31,14 @@ type Config struct {
 	// Children keeps hold of the processes that the capabilities start; nil means that they end with
 	// their session only, and what runs when this process is killed goes on.
 	Children *Children
+
+	// GitSubcommands are allowed to the tool git beside those that always are.
+	GitSubcommands []string
+	// GitHooks lets git run hooks, and GitFilters the filters that are configured (git-lfs).
+	GitHooks, GitFilters bool
+
+	// ExecTools are programs of the user's, each a tool.
+	ExecTools []exec.Tool
 }
 
 // All makes every capability, in the order they are registered in. It starts
@@ -38,6 +48,10 @@ func All(c Config) []capabilities.Capability {
 		shell.New(shell.Options{Secrets: c.Secrets, InlineBytes: c.InlineResultBytes, Children: c.Children}),
 		process.New(process.Options{Secrets: c.Secrets, Children: c.Children}),
 		files.New(files.Options{Roots: c.Roots, MaxTextBytes: c.InlineResultBytes}),
+		git.New(git.Options{Subcommands: c.GitSubcommands, AllowHooks: c.GitHooks, AllowFilters: c.GitFilters,
+			Secrets: c.Secrets, InlineBytes: c.InlineResultBytes, Children: c.Children}),
+		// Last, so that a name that the user chose is never one of the others'.
+		exec.New(exec.Options{Tools: c.ExecTools, Secrets: c.Secrets, InlineBytes: c.InlineResultBytes, Children: c.Children}),
 	}
 }
 

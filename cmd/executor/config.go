@@ -54,6 +54,7 @@ func resolve(flags *pflag.FlagSet, given *settings, environ []string) (s setting
 		}
 	}
 	s.Capabilities = splitCommas(s.Capabilities)
+	s.GitSubcommands = splitCommas(s.GitSubcommands)
 	return s, warnings, nil
 }
 
@@ -194,6 +195,9 @@ func applyFile(s *settings, path string, raw []byte) error {
 		}
 		seen[t.flag] = name.Line
 		texts, ok := nodeTexts(value)
+		if t.object {
+			texts, ok = nodeObjects(value)
+		}
 		if !ok {
 			return at(value, "%s: want a value or a list of values", t.key())
 		}

@@ -210,6 +210,10 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 		p.options.Dialects = rpc.BMA()
 	}
 	config := standard.Config{Roots: roots, InlineResultBytes: s.InlineResultBytes, Secrets: s.secrets, Children: s.children}
+	config.GitSubcommands, config.GitHooks, config.GitFilters = s.GitSubcommands, s.GitHooks, s.GitFilters
+	if config.ExecTools, err = execTools(s.ExecTools); err != nil {
+		return p, cli.Usagef("exec_tools: %w", err)
+	}
 	if first != "" && !slices.Contains(config.Secrets, first) {
 		config.Secrets = append(slices.Clip(config.Secrets), first)
 	}

@@ -52,6 +52,11 @@ type settings struct {
 	RequestTimeout    time.Duration
 	DrainTimeout      time.Duration
 
+	ExecTools      []string // each a JSON object, or a list of them
+	GitSubcommands []string
+	GitHooks       bool
+	GitFilters     bool
+
 	Config    string
 	LogLevel  string
 	LogFormat string
@@ -95,6 +100,7 @@ type setting struct {
 	path   bool                    // a path: ~/ is the home, and relative to the file it is in
 	split  func(s string) []string // a list's variable into its elements (default: as PATH is)
 	refuse func(s *settings) error // what the value's type alone does not say
+	object bool                    // in the file a mapping or a list of them; kept as JSON
 }
 
 // minRequestTimeout is shorter than any network needs.
@@ -182,6 +188,15 @@ var table = []setting{
 		value: func(s *settings) any { return &s.RequestTimeout }, option: "RequestTimeout", refuse: refuseRequestTimeout},
 	{flag: "drain-timeout", usage: "`TIME` for running calls when it is asked to leave",
 		value: func(s *settings) any { return &s.DrainTimeout }, option: "DrainTimeout"},
+
+	{flag: "exec-tools", usage: "a program as a tool, `JSON`: {\"name\": \"test\", \"command\": [\"make\", \"test\"], \"description\": \"…\", \"timeout\": \"5m\"}; may be repeated, or be a list of them",
+		value: func(s *settings) any { return &s.ExecTools }, object: true, split: splitLines, refuse: refuseExecTools},
+	{flag: "git-subcommands", usage: "`LIST` of what the tool git can do besides, with commas: add, describe, ls-files, rev-parse",
+		value: func(s *settings) any { return &s.GitSubcommands }, refuse: refuseGitSubcommands},
+	{flag: "git-hooks", usage: "let the tool git run hooks; they are programs of the repository",
+		value: func(s *settings) any { return &s.GitHooks }},
+	{flag: "git-filters", usage: "let the tool git run the clean and smudge filters that are configured, for git-lfs",
+		value: func(s *settings) any { return &s.GitFilters }},
 
 	{flag: configFlag, usage: "configuration `FILE` (default: $XDG_CONFIG_HOME/executor/config.yaml, else /etc/executor/config.yaml)",
 		value: func(s *settings) any { return &s.Config }, path: true},

@@ -111,6 +111,10 @@ func sample(row setting) string {
 		return "nofile=1024"
 	case row.flag == "brain":
 		return "wss://host:7070/executor"
+	case row.flag == "exec-tools":
+		return `{"command":["make","test"],"name":"test"}`
+	case row.flag == "git-subcommands":
+		return "add"
 	case row.path:
 		return "/some/where"
 	case len(row.oneOf) > 0:

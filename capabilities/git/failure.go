@@ -1,0 +1,65 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/agent-executor/executor/protocol"
+)
+
+// errGit is matched by what git itself said.
+var errGit = errors.New("git failed")
+
+// gitError is a failure of git's, with the error that stands for it on the wire.
+type gitError struct{ said *protocol.Error }
+
+func (e gitError) Error() string   { return e.said.Error() }
+func (e gitError) Unwrap() []error { return []error{e.said, errGit} }
+
+// meanings say by git's words what kind of failure it is. The first that matches counts.
+var meanings = []struct {
+	words *regexp.Regexp
+	code  protocol.Code
+}{
+	{regexp.MustCompile(`dubious ownership|unsafe repository`), protocol.CodeForbidden},
+	{regexp.MustCompile(`is outside repository|beyond a symbolic link`), protocol.CodeForbidden},
+	{regexp.MustCompile(`not a git repository|unknown revision|bad revision|ambiguous argument|does not have any commits yet|no such path|There is no path|` +
+		`did not match any file|does not exist|bad object|Not a valid object name|Needed a single revision|bad default revision|No names found|no tag exactly matches`), protocol.CodeNotFound},
+	{regexp.MustCompile(`\.lock': File exists|cannot lock ref`), protocol.CodeConflict},
+	{regexp.MustCompile(`nothing to commit|nothing added to commit|no changes added|unmerged|not concluded your merge|Please tell me who you are|` +
+		`empty ident name|unable to auto-detect email|must be run in a work tree|You have nothing to amend|You asked to amend`), protocol.CodeConflict},
+	{regexp.MustCompile(`(?m)^usage: |^(?:error|fatal): (?:unknown|unrecognized|invalid|option|malformed|Invalid|could not parse)`), protocol.CodeInvalidParams},
+	{regexp.MustCompile(`No space left on device`), protocol.CodeResourceUnavailable},
+	{regexp.MustCompile(`Permission denied`), protocol.CodeForbidden},
+}
+
+// maxWords is how much of what git said is in an error.
+const maxWords = 2000
+
+// failure is the error of a git that ended with code, by what it said.
+func failure(stderr, stdout string, code int) error {
+	words := strings.TrimSpace(stderr)
+	if words == "" {
+		words = strings.TrimSpace(stdout)
+	}
+	if len(words) > maxWords {
+		words = "… " + strings.ToValidUTF8(words[len(words)-maxWords:], "")
+	}
+	if words == "" {
+		words = "it said nothing"
+	}
+	kind := protocol.CodeInternalError
+	for _, m := range meanings {
+		if m.words.MatchString(stderr + "\n" + stdout) {
+			kind = m.code
+			break
+		}
+	}
+	text := fmt.Sprintf("git failed with exit code %d: %s", code, strings.ToValidUTF8(words, "\uFFFD"))
+	if strings.Contains(words, "Please tell me who you are") {
+		text += "\nNobody's name is configured: user.name and user.email in the user's or the repository's configuration, or GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL in the environment."
+	}
+	return gitError{protocol.Errorf(kind, "%s", strings.ReplaceAll(text, "\x00", "\uFFFD")).WithRetryable(false)}
+}
