@@ -81,4 +81,14 @@ func TestSyntaxErrorsKeepTheState(t *testing.T) {
 		assert.False(t, r.StateLost, command)
 		b.sh("v=kept")
 	}
+	for _, commands := range [][]string{
+		{"echo $(date", "echo $((1+"}, {`echo "$(date"`, "echo $(foo", "((i++"}, {"echo $(date", "(( i = 5"}, {"x=$(ls", "for ((i=0;i<3;i++; do"},
+		{"x=$(ls", "if (( 1 > 0 ; then echo"}, {"cat <(ls"}, {"for x in $(ls"}, {"if [ $(ls"}, {"case $(x"}, {"echo {$("}, {"$("}, {"echo ${x", "(("},
+	} {
+		for _, command := range commands {
+			assert.NotZero(t, b.sh(command).code(), command)
+		}
+		assert.Equal(t, "kept\n", b.sh("echo $v").Output, commands)
+		assert.False(t, b.sh("true").StateLost, commands)
+	}
 }

@@ -88,6 +88,12 @@ func (s *Shell) runShell(ctx context.Context, call *capabilities.Call, in runShe
 
 	env := func() []string { return s.environment(call.Session(), nil) }
 	started := time.Now()
+	command := in.Command
+	if mayBeUnfinished(command) {
+		if words := k.unfinished(ctx, state.group, env(), command); words != "" {
+			command = `\builtin printf %s ` + quoted(words) + ` >&2; \builtin return 2`
+		}
+	}
 	var r *shellReport
 	replaced := false
 	for attempt := 1; ; attempt++ {
@@ -98,7 +104,7 @@ func (s *Shell) runShell(ctx context.Context, call *capabilities.Call, in runShe
 		replaced = replaced || lost
 		r = newShellReport(call, s.options)
 		r.fresh, r.movedFrom, r.movedTo = replaced, gone, cd
-		x, err := sh.begin(&k.pipes, in.Command, cd, r.sink())
+		x, err := sh.begin(&k.pipes, command, cd, r.sink())
 		if err != nil {
 			return protocol.ToolOutput{}, protocol.Errorf(protocol.CodeResourceUnavailable, "%v", err).WithReason(protocol.ReasonSpawnFailed).WithRetryable(false)
 		}
