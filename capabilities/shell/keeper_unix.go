@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/internal/spawn"
 )
 
@@ -22,7 +23,8 @@ const (
 // keeper keeps the persistent shell of a session: the one that runs, or what is known of the last one.
 // Only who has the turn uses it; close comes after all calls.
 type keeper struct {
-	turn chan struct{} // holds one value while it is somebody's turn
+	session *capabilities.Session
+	turn    chan struct{} // holds one value while it is somebody's turn
 
 	shell  *persistent // nil before the first command, and after the end of the last shell
 	had    bool        // there was a shell before, whose end nobody has been told of
@@ -35,7 +37,17 @@ type keeper struct {
 	lastEnv []string // what the shell exported when it was asked last; nil: never
 }
 
-func newKeeper() *keeper { return &keeper{turn: make(chan struct{}, 1)} }
+// cwdNote is where it is noted where the shell was: after a restart of the executor another one takes its
+// place there.
+const cwdNote = "shell/cwd"
+
+func newKeeper(s *capabilities.Session) *keeper {
+	k := &keeper{turn: make(chan struct{}, 1), session: s}
+	if cwd, ok := s.Notes(cwdNote)[""]; ok {
+		k.had, k.cwd, k.lastDir = true, string(cwd), string(cwd)
+	}
+	return k
+}
 
 // ready is the shell for the next command, the living one or a new one. lost says that it is a new one
 // in the place of another. cd is where it has to go first, because its directory, gone, is not there any more.
@@ -82,8 +94,12 @@ func (k *keeper) done(x *execution) (lost bool) {
 	k.output = kept
 	k.cwd = x.sh.cwd
 	k.mu.Lock()
+	moved := k.lastDir != k.cwd
 	k.lastDir = k.cwd
 	k.mu.Unlock()
+	if moved {
+		k.session.Note(cwdNote, []byte(k.cwd))
+	}
 	if x.sh.alive() {
 		return false
 	}

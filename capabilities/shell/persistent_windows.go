@@ -5,7 +5,7 @@ import "github.com/agent-executor/executor/capabilities"
 // keeper keeps nothing: a persistent shell needs named pipes and signals.
 type keeper struct{}
 
-func newKeeper() *keeper { return nil }
+func newKeeper(*capabilities.Session) *keeper { return nil }
 
 func (k *keeper) close() {}
 

@@ -106,7 +106,9 @@ func (s *Shell) Install(r *capabilities.Registrar) error {
 
 func (s *Shell) start(_ context.Context, session *capabilities.Session) error {
 	s.login() // a slow profile delays the first session, not its first command
-	session.SetValue(stateKey{}, s.newState(session))
+	st := s.newState(session)
+	st.tasks.restore()
+	session.SetValue(stateKey{}, st)
 	return nil
 }
 

@@ -16,6 +16,7 @@ const (
 	reasonTimeout      = "timeout"
 	reasonKilled       = "killed"
 	reasonSessionEnded = "session_ended"
+	reasonRestarted    = "executor_restarted"
 )
 
 // task is a command in the background. Its methods may be called concurrently. Its table makes it and
@@ -25,8 +26,10 @@ type task struct {
 	command string // shortened
 	started time.Time
 	out     *stream.Ring
-	p       *spawn.Process
-	ended   chan struct{} // the state is final, and what was printed before is in the ring
+	pid     int
+	p       *spawn.Process // nil: the task is from before a restart of the executor
+	wake    bool           // its end is to be announced
+	ended   chan struct{}  // the state is final, and what was printed before is in the ring
 
 	mu      sync.Mutex
 	cursor  int64  // of what is read next
@@ -92,7 +95,7 @@ type taskEntry struct {
 	// ExitCode is null while the task runs. It is 128 plus the signal's number when a signal ended it.
 	ExitCode   *int   `json:"exit_code"`
 	ExitSignal string `json:"exit_signal,omitempty"`
-	Reason     string `json:"reason,omitempty"` // timeout, killed or session_ended
+	Reason     string `json:"reason,omitempty"` // timeout, killed, session_ended or executor_restarted
 	PID        int    `json:"pid"`
 	Command    string `json:"command"`
 	DurationMS int64  `json:"duration_ms"`
@@ -103,7 +106,7 @@ type taskEntry struct {
 func (t *task) entry() taskEntry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := taskEntry{TaskID: t.id, State: t.state, ExitCode: t.code, ExitSignal: t.signal, PID: t.p.PID(), Command: t.command}
+	e := taskEntry{TaskID: t.id, State: t.state, ExitCode: t.code, ExitSignal: t.signal, PID: t.pid, Command: t.command}
 	if t.state != protocol.ProcessRunning {
 		e.Reason = t.asked
 		e.DurationMS = t.endedAt.Sub(t.started).Milliseconds()

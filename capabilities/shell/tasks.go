@@ -51,7 +51,8 @@ func (ts *tasks) start(group *spawn.Group, c spawn.Command, timeout time.Duratio
 		ts.ended()
 		return nil, startError(err)
 	}
-	t.p, t.command = p, p.Command()
+	t.p, t.pid, t.command, t.wake = p, p.PID(), p.Command(), notify
+	ts.note(t)
 	done := ts.session.Working()
 
 	ts.mu.Lock()
@@ -70,11 +71,10 @@ func (ts *tasks) start(group *spawn.Group, c spawn.Command, timeout time.Duratio
 			late = timer.C
 		}
 		t.watch(late, ts.options.Grace)
+		ts.note(t)
 		ts.ended()
 		done()
-		if notify {
-			ts.wake(t)
-		}
+		ts.wake(t)
 	})
 	return t, nil
 }
@@ -91,11 +91,19 @@ func (ts *tasks) ended() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	ts.running--
+	ts.prune()
+}
+
+// prune forgets the oldest of those that have ended and are too many. ts.mu is held.
+func (ts *tasks) prune() {
 	over := len(ts.all) - ts.running - ts.options.KeepTasks
 	ts.all = slices.DeleteFunc(ts.all, func(t *task) bool {
 		select {
 		case <-t.ended:
 			over--
+			if over >= 0 {
+				ts.session.ForgetNote(taskNotes + t.id)
+			}
 			return over >= 0
 		default:
 			return false
@@ -127,7 +135,7 @@ func (ts *tasks) kill(t *task) (done <-chan []spawn.Survivor) {
 	t.ask(reasonKilled)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if ts.stopped {
+	if ts.stopped || t.p == nil {
 		result <- nil
 		return result
 	}

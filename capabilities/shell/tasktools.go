@@ -164,6 +164,9 @@ func (e taskEntry) how() string {
 		}
 	default:
 		words = "was lost sight of"
+		if e.Reason == reasonRestarted {
+			words = "has ended with the executor, which was restarted; what it printed is gone"
+		}
 	}
 	return fmt.Sprintf("%s, after %d ms", words, e.DurationMS)
 }

@@ -30,8 +30,11 @@ type wakePayload struct {
 	Command    string `json:"command"`
 }
 
-// wake tells the brain that a task has ended, while the session lives.
+// wake tells the brain that a task has ended, if it is to know that, while the session lives.
 func (ts *tasks) wake(t *task) {
+	if !t.wake {
+		return
+	}
 	e := t.entry()
 	payload, err := json.Marshal(wakePayload{e.TaskID, e.State, e.ExitCode, e.ExitSignal, e.Reason, e.Command})
 	if err != nil {
@@ -43,6 +46,8 @@ func (ts *tasks) wake(t *task) {
 	for range wakeTries {
 		// Without a connection it waits for one, as long as the session lives.
 		if _, err = capabilities.Request(session, ts.session, protocol.SessionWake, params); err == nil {
+			t.wake = false
+			ts.note(t)
 			return
 		}
 		var refusal *protocol.Error
