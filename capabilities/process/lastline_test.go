@@ -20,7 +20,7 @@ func TestLastLineAtEveryLimit(t *testing.T) {
 	slots := make(chan struct{}, 4)
 	var wg sync.WaitGroup
 	for _, limit := range []int64{4 << 10, 64 << 10, protocol.DefaultMaxProcessRead, protocol.DefaultProcessRing} {
-		for n := limit - 2; n <= limit+2; n++ {
+		for n := limit - 1; n <= limit+1; n++ {
 			for _, stream := range []string{protocol.StreamStdout, protocol.StreamStderr} {
 				wg.Go(func() {
 					slots <- struct{}{}

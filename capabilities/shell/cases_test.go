@@ -136,10 +136,10 @@ func TestLongCommands(t *testing.T) {
 	}
 }
 
-// Case 151: 8 workers write scripts and run them at once. EXECUTOR_LONG=1 makes it 2,000 of them.
+// Case 151: 8 workers write scripts and run them at once. EXECUTOR_STRESS=1 makes it 2,000 of them.
 func TestManyFreshScripts(t *testing.T) {
-	each := 50
-	if os.Getenv("EXECUTOR_LONG") != "" {
+	each := 20
+	if os.Getenv("EXECUTOR_STRESS") != "" {
 		each = 250
 	}
 	b := newBench(t, Options{})
@@ -236,7 +236,7 @@ func TestLastLineAtEveryLimit(t *testing.T) {
 	slots := make(chan struct{}, 4)
 	var wg sync.WaitGroup
 	for _, limit := range []int{(inline - noteBytes) / 3, inline - noteBytes, inline, 64 << 10, spill, 256 << 10} {
-		for n := limit - 2; n <= limit+2; n++ {
+		for n := limit - 1; n <= limit+1; n++ {
 			for _, to := range []string{"", " >&2"} {
 				for _, line := range []string{`yes 1234567`, `yes x | tr -d '\n'`} {
 					wg.Go(func() {
