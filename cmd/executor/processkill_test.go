@@ -26,7 +26,7 @@ import (
 const eventProcess = "process sent"
 
 // processKills is how often TestProcessesOfKilledExecutor kills.
-const processKills = 20
+const processKills = 8
 
 // fate is what a caller was told of a process.
 type fate struct {

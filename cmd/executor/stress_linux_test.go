@@ -124,7 +124,7 @@ func TestManyProcesses(t *testing.T) {
 	short(8, protocol.IOModePipes)
 	short(8, protocol.IOModePTY)
 	before, files := descriptors(t, pid), filesBelow(t, r.home)
-	n := stress(300, 1000)
+	n := stress(100, 1000)
 	began := time.Now()
 	for _, mode := range []string{"pipes", "pty"} {
 		for i := 0; i < n; i += 100 { // ids are for one process each
