@@ -4,6 +4,7 @@ package spawn
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"sync"
 	"syscall"
@@ -67,9 +68,15 @@ func newTree(pid int, m mark, pumps []*pump) *tree {
 	return t
 }
 
-// joinTrees makes one tree of processes of a group; its marker is the part they have in common.
+// joinTrees makes one tree of all that was ever started through a group: list are the processes that it
+// remembers. What is left of the others is known by what they have in common, the labels, the control
+// group or a part of the marker, so it is looked for from the first start on.
 func joinTrees(g *Group, list []*Process) *tree {
 	t := &tree{marker: g.id, known: map[int]uint64{}}
+	g.mu.Lock()
+	t.since = g.since
+	maps.Copy(t.known, g.left)
+	g.mu.Unlock()
 	if labelsWork() {
 		t.proof = labelProof(g.labels, g.labelled())
 	}
@@ -77,12 +84,7 @@ func joinTrees(g *Group, list []*Process) *tree {
 	for _, p := range list {
 		p.tree.mu.Lock()
 		t.roots = append(t.roots, p.tree.roots...)
-		for pid, start := range p.tree.known {
-			t.known[pid] = start
-		}
-		if since := p.tree.since; t.since == 0 || since < t.since {
-			t.since = since
-		}
+		maps.Copy(t.known, p.tree.known)
 		p.tree.mu.Unlock()
 		t.pipes = append(t.pipes, p.tree.pipes...)
 	}
@@ -155,12 +157,25 @@ func (t *tree) scan() []row {
 			add(i)
 		}
 	}
-	for pid, start := range t.known { // forget the dead: the map must not grow with a long-lived tree
-		if r, ok := rowOf(pid); !ok || r.start != start {
-			delete(t.known, pid)
+	dropDead(t.known) // it must not grow with a long-lived tree
+	return found
+}
+
+// seen are the members that were found and are still alive. It looks for no others.
+func (t *tree) seen() map[int]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	dropDead(t.known)
+	return maps.Clone(t.known)
+}
+
+// dropDead drops the ended ones from processes that were seen, given with their start times by pid.
+func dropDead(known map[int]uint64) {
+	for pid, start := range known {
+		if r, ok := rowOf(pid); !ok || r.start != start || r.dead {
+			delete(known, pid)
 		}
 	}
-	return found
 }
 
 // seenAlive says whether one that was found before is still alive. It costs much less than to look for all.
