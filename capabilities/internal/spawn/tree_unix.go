@@ -42,6 +42,8 @@ type tree struct {
 	roots []root
 	since uint64         // no member was started before
 	known map[int]uint64 // members seen so far, by pid, with their start times
+	// judged: who was started before and is not known is none. Zero: all are to be looked at.
+	judged numbering
 
 	spared  Left // they and their descendants are no members
 	partial bool // it is a part of another tree, which has the roots
@@ -113,52 +115,6 @@ func (t *tree) refresh() {
 			r.alone = errors.Is(unix.Kill(-r.pid, 0), unix.ESRCH)
 		}
 	}
-}
-
-// scan lists the members that are alive.
-func (t *tree) scan() []row {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.refresh()
-	rows := processTable()
-	inside := t.cgroup.pids() // after the table: a number that is given anew meanwhile has another start
-	self, session := os.Getpid(), ownSession()
-	children := map[int][]int{} // indexes of rows, by parent
-	for i, r := range rows {
-		children[r.ppid] = append(children[r.ppid], i)
-	}
-	member := t.spare(rows, children) // looked at no more, like those that were found
-	var found []row
-	var add func(i int)
-	add = func(i int) {
-		r := rows[i]
-		// Each child has a session of its own: what is in the executor's is none of theirs.
-		if member[i] || r.dead || r.pid == self || r.sid == session || r.start < t.since || t.exempt[r.pid] {
-			return
-		}
-		member[i] = true
-		if t.note != nil && t.known[r.pid] != r.start {
-			t.note(r)
-		}
-		t.known[r.pid] = r.start
-		found = append(found, r)
-		for _, c := range children[r.pid] {
-			add(c)
-		}
-	}
-	for i, r := range rows {
-		if t.knows(r) {
-			add(i)
-		}
-	}
-	// What is left needs a look into each process, so only the young ones are asked.
-	for i, r := range rows {
-		if !member[i] && !r.dead && r.pid != self && r.sid != session && r.start >= t.since && (inside[r.pid] || t.claims(r, self, session)) {
-			add(i)
-		}
-	}
-	dropDead(t.known) // it must not grow with a long-lived tree
-	return found
 }
 
 // seen are the members that were found and are still alive. It looks for no others.
@@ -323,7 +279,7 @@ func (t *tree) kill() []Survivor {
 // poll asks at growing intervals, up to 50 ms, until the answer is yes or the time is over.
 func poll(limit time.Duration, done func() bool) bool {
 	deadline := time.Now().Add(limit)
-	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
+	for pause := 200 * time.Microsecond; ; pause = min(pause+pause/4, 50*time.Millisecond) {
 		if done() {
 			return true
 		}
