@@ -62,7 +62,7 @@ func (g *Group) Start(c Command) (*Process, error) {
 	g.prune()
 	seal()
 
-	m := mark{marker: g.id + "." + strconv.FormatUint(g.counter.Add(1), 10) + ".", label: g.nextLabel(), labels: g.labels}
+	m := mark{marker: g.id + "." + strconv.FormatUint(g.counter.Add(1), 10) + ".", label: g.nextLabel(), labels: g.labels, before: g.labels.before()}
 	p, err := start(g, c, m)
 	if err != nil {
 		return nil, err

@@ -55,6 +55,7 @@ func newTree(pid int, m mark, pumps []*pump) *tree {
 	t := &tree{marker: m.marker, known: map[int]uint64{}}
 	if m.label != 0 {
 		t.proof = labelProof(m.labels, func(label uint64) bool { return label == m.label })
+		t.judged = m.before
 	}
 	r := root{pid: pid}
 	if line, ok := rowOf(pid); ok { // not reaped yet, so it is there even if it has ended
