@@ -11,6 +11,7 @@ type mark struct {
 	marker string
 	label  uint64 // 0 for none
 	labels *labels
+	before numbering // of a time before its start
 }
 
 // fork starts a child of the group, in its control group where there is one. The child has the label, if

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -27,6 +28,9 @@ type Group struct {
 	closed   bool
 	starting sync.WaitGroup
 	trees    map[*Process]struct{} // until nothing of it is left
+	since    uint64                // no child or descendant was started before; 0 before the first
+	left     map[int]uint64        // seen alive in trees that are forgotten: start times by pid
+	leftMost int                   // when there are more, the ended ones are dropped
 
 	keeper   *Keeper // nil for none
 	launch   *launch // how its processes are started
@@ -58,7 +62,7 @@ func (g *Group) Start(c Command) (*Process, error) {
 	g.prune()
 	seal()
 
-	m := mark{marker: g.id + "." + strconv.FormatUint(g.counter.Add(1), 10) + ".", label: g.nextLabel(), labels: g.labels}
+	m := mark{marker: g.id + "." + strconv.FormatUint(g.counter.Add(1), 10) + ".", label: g.nextLabel(), labels: g.labels, before: g.labels.before()}
 	p, err := start(g, c, m)
 	if err != nil {
 		return nil, err
@@ -114,13 +118,30 @@ func (g *Group) prune() {
 func (g *Group) remember(p *Process) {
 	g.mu.Lock()
 	g.trees[p] = struct{}{}
+	if g.since == 0 || p.tree.since < g.since {
+		g.since = p.tree.since
+	}
 	g.mu.Unlock()
 }
 
+// forget drops a process. What was seen of its tree is kept for Close: it may have left the child's
+// process group, and be alive.
 func (g *Group) forget(p *Process) {
+	known := p.tree.seen()
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	delete(g.trees, p)
-	g.mu.Unlock()
+	if len(known) == 0 {
+		return
+	}
+	if g.left == nil {
+		g.left = map[int]uint64{}
+	}
+	maps.Copy(g.left, known)
+	if len(g.left) > g.leftMost {
+		dropDead(g.left)
+		g.leftMost = 2*len(g.left) + 64
+	}
 }
 
 // start makes the pipes, starts the child and the goroutines that belong to it.

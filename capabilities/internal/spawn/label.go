@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"sync/atomic"
+	"time"
 )
 
 // A label is a number that the system keeps for every process and hands on to its children, whatever
@@ -21,6 +22,28 @@ const (
 type labels struct {
 	instance uint32 // not 0
 	blocks   atomic.Uint32
+	numbers  atomic.Pointer[stamped] // a while ago
+}
+
+// stamped is a numbering and when that was.
+type stamped struct {
+	numbering
+	when time.Time
+}
+
+// numbersAge is how old a numbering may be to serve a start. The older it is, the more processes are
+// looked at that were there before; to take it anew costs more than to keep it.
+const numbersAge = time.Second
+
+// before is how far the system had come in its numbering a moment ago: what is started from now on is
+// later.
+func (l *labels) before() numbering {
+	if n := l.numbers.Load(); n != nil && time.Since(n.when) < numbersAge {
+		return n.numbering
+	}
+	n := &stamped{numbered().counted(), time.Now()}
+	l.numbers.Store(n)
+	return n.numbering
 }
 
 // newLabels begins somewhere, so that what an earlier executor left over has other labels.

@@ -77,24 +77,3 @@ func (t *tree) root() root {
 	defer t.mu.Unlock()
 	return t.roots[0]
 }
-
-// spare marks the processes that belong to those left, in the table given by rows and children.
-func (t *tree) spare(rows []row, children map[int][]int) []bool {
-	spared := make([]bool, len(rows))
-	var mark func(i int)
-	mark = func(i int) {
-		if spared[i] {
-			return
-		}
-		spared[i] = true
-		for _, c := range children[rows[i].pid] {
-			mark(c)
-		}
-	}
-	for i, r := range rows {
-		if start, ok := t.spared[r.pid]; ok && start == r.start {
-			mark(i)
-		}
-	}
-	return spared
-}

@@ -14,6 +14,7 @@ type tree struct {
 	pumps   []*pump
 	gone    chan struct{}
 	process *os.Process
+	since   uint64 // not known here
 }
 
 func newTree(pid int, _ mark, pumps []*pump) *tree {
@@ -36,6 +37,10 @@ func (t *tree) reaped() { close(t.gone) }
 func (t *tree) lingers() bool { return false }
 
 func (t *tree) members() []Member { return nil }
+
+func (t *tree) seen() map[int]uint64 { return nil }
+
+func dropDead(map[int]uint64) {}
 
 // interrupt does nothing: a child without a console takes no Ctrl-C.
 func (t *tree) interrupt() {}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,12 +57,22 @@ func rowOf(pid int) (row, bool) {
 	return row{pid: pid, ppid: number(1), pgid: number(2), sid: number(3), start: start, dead: dead}, true
 }
 
-// marked says whether a process was given the marker in its environment.
+// execTime is how long a process may take to become another program.
+const execTime = 100 * time.Millisecond
+
+// marked says whether a process was given the marker in its environment. In the middle of becoming
+// another program it has none, and is waited for.
 func marked(pid int, marker string) bool {
 	const most = 4 << 20
 	buf := make([]byte, 32<<10)
-	for {
+	deadline := time.Now().Add(execTime)
+	for still := false; ; {
 		text := readProc(buf, pid, "environ")
+		if len(text) == 0 && !still && time.Now().Before(deadline) {
+			still = !becoming(pid) // it may have become it since: once more then
+			runtime.Gosched()
+			continue
+		}
 		if len(text) == len(buf) && len(buf) < most {
 			buf = make([]byte, 4*len(buf))
 			continue
@@ -72,6 +84,21 @@ func marked(pid int, marker string) bool {
 		}
 		return false
 	}
+}
+
+// becoming says whether a process is in the middle of becoming another program: it has memory already,
+// and neither code nor an environment in it yet.
+func becoming(pid int) bool {
+	const never = 0x00200000 | 0x4 // PF_KTHREAD, PF_EXITING
+	var buf [1024]byte
+	text := readProc(buf[:], pid, "stat")
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 50 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+		return false
+	}
+	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
+	code, end := string(fields[23]), string(fields[48]) // not 0 and 0 for one that we may not look into
+	return flags&never == 0 && code == "0" && end == "0"
 }
 
 // holds says whether a process can write into one of the pipes. The reading ends do not count: they are
@@ -142,23 +169,7 @@ func (r row) signal(sig unix.Signal) error {
 
 // readProc reads a file under /proc/PID without the poller that os.File would bring along.
 func readProc(buf []byte, pid int, name string) []byte {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	have := 0
-	for have < len(buf) {
-		n, err := unix.Read(fd, buf[have:])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n <= 0 {
-			break
-		}
-		have += n
-	}
-	return buf[:have]
+	return readFile(buf, "/proc/"+strconv.Itoa(pid)+"/"+name)
 }
 
 // scriptFile holds a script in memory, for a child to read from the start.

@@ -4,6 +4,7 @@ package spawn
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"sync"
 	"syscall"
@@ -41,6 +42,8 @@ type tree struct {
 	roots []root
 	since uint64         // no member was started before
 	known map[int]uint64 // members seen so far, by pid, with their start times
+	// judged: who was started before and is not known is none. Zero: all are to be looked at.
+	judged numbering
 
 	spared  Left // they and their descendants are no members
 	partial bool // it is a part of another tree, which has the roots
@@ -52,6 +55,7 @@ func newTree(pid int, m mark, pumps []*pump) *tree {
 	t := &tree{marker: m.marker, known: map[int]uint64{}}
 	if m.label != 0 {
 		t.proof = labelProof(m.labels, func(label uint64) bool { return label == m.label })
+		t.judged = m.before
 	}
 	r := root{pid: pid}
 	if line, ok := rowOf(pid); ok { // not reaped yet, so it is there even if it has ended
@@ -67,9 +71,15 @@ func newTree(pid int, m mark, pumps []*pump) *tree {
 	return t
 }
 
-// joinTrees makes one tree of processes of a group; its marker is the part they have in common.
+// joinTrees makes one tree of all that was ever started through a group: list are the processes that it
+// remembers. What is left of the others is known by what they have in common, the labels, the control
+// group or a part of the marker, so it is looked for from the first start on.
 func joinTrees(g *Group, list []*Process) *tree {
 	t := &tree{marker: g.id, known: map[int]uint64{}}
+	g.mu.Lock()
+	t.since = g.since
+	maps.Copy(t.known, g.left)
+	g.mu.Unlock()
 	if labelsWork() {
 		t.proof = labelProof(g.labels, g.labelled())
 	}
@@ -77,12 +87,7 @@ func joinTrees(g *Group, list []*Process) *tree {
 	for _, p := range list {
 		p.tree.mu.Lock()
 		t.roots = append(t.roots, p.tree.roots...)
-		for pid, start := range p.tree.known {
-			t.known[pid] = start
-		}
-		if since := p.tree.since; t.since == 0 || since < t.since {
-			t.since = since
-		}
+		maps.Copy(t.known, p.tree.known)
 		p.tree.mu.Unlock()
 		t.pipes = append(t.pipes, p.tree.pipes...)
 	}
@@ -113,54 +118,21 @@ func (t *tree) refresh() {
 	}
 }
 
-// scan lists the members that are alive.
-func (t *tree) scan() []row {
+// seen are the members that were found and are still alive. It looks for no others.
+func (t *tree) seen() map[int]uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.refresh()
-	rows := processTable()
-	inside := t.cgroup.pids() // after the table: a number that is given anew meanwhile has another start
-	self, session := os.Getpid(), ownSession()
-	children := map[int][]int{} // indexes of rows, by parent
-	for i, r := range rows {
-		children[r.ppid] = append(children[r.ppid], i)
-	}
-	member := t.spare(rows, children) // looked at no more, like those that were found
-	var found []row
-	var add func(i int)
-	add = func(i int) {
-		r := rows[i]
-		// Each child has a session of its own: what is in the executor's is none of theirs.
-		if member[i] || r.dead || r.pid == self || r.sid == session || r.start < t.since || t.exempt[r.pid] {
-			return
-		}
-		member[i] = true
-		if t.note != nil && t.known[r.pid] != r.start {
-			t.note(r)
-		}
-		t.known[r.pid] = r.start
-		found = append(found, r)
-		for _, c := range children[r.pid] {
-			add(c)
+	dropDead(t.known)
+	return maps.Clone(t.known)
+}
+
+// dropDead drops the ended ones from processes that were seen, given with their start times by pid.
+func dropDead(known map[int]uint64) {
+	for pid, start := range known {
+		if r, ok := rowOf(pid); !ok || r.start != start || r.dead {
+			delete(known, pid)
 		}
 	}
-	for i, r := range rows {
-		if t.knows(r) {
-			add(i)
-		}
-	}
-	// What is left needs a look into each process, so only the young ones are asked.
-	for i, r := range rows {
-		if !member[i] && !r.dead && r.pid != self && r.sid != session && r.start >= t.since && (inside[r.pid] || t.claims(r, self, session)) {
-			add(i)
-		}
-	}
-	for pid, start := range t.known { // forget the dead: the map must not grow with a long-lived tree
-		if r, ok := rowOf(pid); !ok || r.start != start {
-			delete(t.known, pid)
-		}
-	}
-	return found
 }
 
 // seenAlive says whether one that was found before is still alive. It costs much less than to look for all.
@@ -308,7 +280,7 @@ func (t *tree) kill() []Survivor {
 // poll asks at growing intervals, up to 50 ms, until the answer is yes or the time is over.
 func poll(limit time.Duration, done func() bool) bool {
 	deadline := time.Now().Add(limit)
-	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
+	for pause := 200 * time.Microsecond; ; pause = min(pause+pause/4, 50*time.Millisecond) {
 		if done() {
 			return true
 		}

@@ -1,0 +1,46 @@
+package spawn
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// relay is a process that hands on to a new one and ends, over and over: it is never in the table for long.
+const relay = `/usr/bin/perl -e 'use POSIX; setsid(); $0 = "relay 7001"; open(STDOUT,">","/dev/null"); open(STDERR,">","/dev/null"); $SIG{TERM}="IGNORE"; for (;;) { my $p = fork; POSIX::_exit(0) if $p; }' & sleep 0.1; echo ready`
+
+// A table that is read while its processes come and go shows each that was there all the time, or that
+// another has become.
+func TestTableMissesNoRelay(t *testing.T) {
+	g := NewGroup()
+	c := begin(t, g, strings.ReplaceAll(relay, "7001", unique()))
+	c.Wait()
+	missed := 0
+	for range 200 {
+		if len(c.Background()) == 0 {
+			missed++
+		}
+	}
+	assert.Zero(t, missed, "it is always there")
+	assert.Empty(t, g.Close(50*time.Millisecond))
+	assert.Empty(t, c.Background())
+}
+
+// A process that is becoming another program has no environment for a moment. It is marked all the same.
+func TestMarkedInTheMiddleOfAnExec(t *testing.T) {
+	g := NewGroup()
+	defer func() { assert.Empty(t, g.Close(50*time.Millisecond)) }()
+	c := begin(t, g, `echo ready; exec bash -c 'exec "$BASH" -c "$0" "$0"' 'exec "$BASH" -c "$0" "$0"'`)
+	missed := 0
+	for until := time.Now().Add(time.Second); time.Now().Before(until); {
+		if !marked(c.PID(), g.id) {
+			missed++
+		}
+	}
+	assert.Zero(t, missed)
+	require.False(t, marked(os.Getpid(), g.id))
+}
