@@ -7,7 +7,7 @@ FUZZTIME ?= 60s
 SOAK ?= 10m
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint cross bench fuzz soak demo
+.PHONY: help build test lint cross bench fuzz stress soak demo
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ fuzz: ## every fuzz target for FUZZTIME (60s) each
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
 		done; \
 	done
+
+stress: ## the tests that are short by default, at their full size
+	EXECUTOR_STRESS=1 EXECUTOR_KILLS=200 $(GO) test -count 1 -timeout 30m ./cmd/executor ./capabilities/...
 
 soak: ## both ends, the network and the machine fail at random for SOAK (10m); the ledger has to be right in the end
 	EXECUTOR_SOAK=$(SOAK) $(GO) test -run '^TestSoak$$' -count 1 -timeout 0 -v ./cmd/executor
