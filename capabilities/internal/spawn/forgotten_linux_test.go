@@ -30,7 +30,7 @@ func TestCloseEndsWhatForgottenCommandsLeft(t *testing.T) {
 				<-a.Ended()
 				require.True(t, eventually(func() bool { return !a.tree.lingers() }), "it has left the process group")
 				time.Sleep(15 * time.Millisecond) // the next one has another start time
-				script(t, g, `sleep `+unique()+` & echo`).Wait()
+				script(t, g, `sleep `+unique()+` >/dev/null 2>&1 & echo`).Wait()
 				require.NotContains(t, g.Processes(), a.Process, "nothing of it is left in its process group")
 				assert.Empty(t, g.Close(300*time.Millisecond))
 				require.False(t, alive("sleep "+number))

@@ -5,6 +5,7 @@ package spawn
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -101,12 +102,16 @@ var counter atomic.Int64
 // perl would leave out.
 func unique() string { return fmt.Sprintf("%d.%d1", 70_000+int(counter.Add(1)), os.Getpid()) }
 
-// freePort is a port of this machine that nobody listens on.
+// freePort is a port of this machine that nobody listens on. It is none of those that the system gives
+// to connections, so that nobody gets it in between by chance.
 func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	for {
+		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			require.NoError(t, l.Close())
+			return port
+		}
+	}
 }
 
 // alive says whether a process whose command line contains the text is there.
