@@ -257,7 +257,8 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 // pipes is a private directory for the files of a session's commands. It is used by one goroutine at a
 // time; whoever made it removes it.
 type pipes struct {
-	dir    string // empty before the first
+	dir    string   // empty before the first
+	held   *os.File // dir, locked: as long as it is, nobody takes it for a left one
 	number int
 }
 
@@ -300,7 +301,7 @@ func (d *pipes) make(text string) (f files, err error) {
 // open makes the directory.
 func (d *pipes) open() (err error) {
 	if d.dir == "" {
-		d.dir, err = privateDir()
+		d.dir, d.held, err = privateDir()
 	}
 	return err
 }
@@ -315,15 +316,59 @@ func (f files) remove() {
 func (d *pipes) remove() {
 	if d.dir != "" {
 		_ = os.RemoveAll(d.dir)
+		_ = d.held.Close()
 	}
 }
 
-// privateDir makes a directory, in memory where the system has a place for that.
-func privateDir() (string, error) {
-	if dir, err := os.MkdirTemp("/dev/shm", "exsh-"); err == nil {
-		return dir, nil
+// dirPrefix begins the names of private directories.
+const dirPrefix = "exsh-"
+
+// privateDir makes a directory, in memory where the system has a place for that, and removes those that
+// killed executors have left there.
+func privateDir() (dir string, held *os.File, err error) {
+	parent := "/dev/shm"
+	if dir, err = os.MkdirTemp(parent, dirPrefix); err != nil {
+		parent = os.TempDir()
+		if dir, err = os.MkdirTemp(parent, dirPrefix); err != nil {
+			return "", nil, err
+		}
 	}
-	return os.MkdirTemp("", "exsh-")
+	if held, err = lockDir(dir); err != nil {
+		_ = os.Remove(dir)
+		return "", nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	left, _ := filepath.Glob(filepath.Join(parent, dirPrefix+"*"))
+	for _, other := range left {
+		if info, err := os.Lstat(other); err != nil || time.Since(info.ModTime()) < time.Minute {
+			continue // it may be about to be locked
+		}
+		if lock, err := lockDir(other); err == nil { // its owner is gone
+			_ = os.RemoveAll(other)
+			_ = lock.Close()
+		}
+	}
+	return dir, held, nil
+}
+
+// lockDir locks a directory of ours that nobody has locked, until it is closed or we are gone.
+func lockDir(dir string) (*os.File, error) {
+	fd, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	var st syscall.Stat_t
+	if err = syscall.Fstat(fd, &st); err == nil && int(st.Uid) != os.Geteuid() {
+		err = syscall.EPERM
+	}
+	if err == nil {
+		err = syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func openPipe(name string, mode int) (*os.File, error) {

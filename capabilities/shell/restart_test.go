@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/capabilitytest"
@@ -77,4 +78,30 @@ func TestTasksOverARestart(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, got.Content[0].Text, "has ended with the executor")
 	}
+}
+
+// What a killed executor has left of its shells is removed by the next one, and nothing else is (case 134).
+func TestLeftDirectoriesAreRemoved(t *testing.T) {
+	dir, held, err := privateDir()
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	defer held.Close()
+	left, err := os.MkdirTemp(filepath.Dir(dir), dirPrefix)
+	require.NoError(t, err)
+	fresh, err := os.MkdirTemp(filepath.Dir(dir), dirPrefix)
+	require.NoError(t, err)
+	defer os.RemoveAll(fresh)
+	require.NoError(t, os.WriteFile(filepath.Join(left, "1"), nil, 0o600))
+	long := time.Now().Add(-time.Hour)
+	for _, name := range []string{dir, left} {
+		require.NoError(t, os.Chtimes(name, long, long))
+	}
+
+	another, held2, err := privateDir()
+	require.NoError(t, err)
+	defer os.RemoveAll(another)
+	defer held2.Close()
+	assert.NoDirExists(t, left)
+	assert.DirExists(t, dir, "it is locked")
+	assert.DirExists(t, fresh, "it may be locked in a moment")
 }
