@@ -15,7 +15,7 @@ import (
 const (
 	// pushPiece is the most bytes in one process.output: it fits, with what is said about it, into one
 	// write of the connection.
-	pushPiece = 60 << 10
+	pushPiece = 64 << 10
 	// pushTime is how long one may take, and pushAgain how long after a failure it is tried again.
 	pushTime  = 10 * time.Second
 	pushAgain = 100 * time.Millisecond

@@ -264,7 +264,7 @@ func writeFrame(f *buffer, payload any, key string, binaryOK bool, head func()) 
 		}
 		f.b = append(f.b, `"data":"`...)
 		f.reserve(base64.StdEncoding.EncodedLen(len(data)))
-		f.b = base64.StdEncoding.AppendEncode(f.b, data)
+		f.b = jsonwire.AppendBase64(f.b, data)
 		f.b = append(f.b, `"}`...)
 	}
 	f.b = append(f.b, '}')

@@ -11,6 +11,14 @@ import (
 // block, another goroutine takes over the reading.
 const takeoverAfter = time.Millisecond
 
+// A clock that ticks so often costs as much as all the rest when the handlers of much
+// output are called, thousands a second. So when many in a row took less, the next is
+// given longer, until one does not.
+const (
+	manyQuick     = 32
+	takeoverLater = 10 * time.Millisecond
+)
+
 // quietTurns is after how many turns of the clock without a request it stops.
 const quietTurns = 16
 
@@ -20,6 +28,8 @@ const quietTurns = 16
 type takeover struct {
 	c    *Conn
 	turn atomic.Uint64
+
+	quick atomic.Int32 // handlers in a row that were; at most manyQuick
 
 	mu      sync.Mutex
 	clock   *time.Timer // nil while it stands still
@@ -33,8 +43,39 @@ type takeover struct {
 func (t *takeover) run(k task) (reading bool) {
 	n := t.turn.Add(1)
 	t.start()
+	began := time.Now()
 	t.c.do(&k)
-	return t.turn.CompareAndSwap(n, n+1)
+	took := time.Since(began)
+	if !t.turn.CompareAndSwap(n, n+1) {
+		return false
+	}
+	switch quick := t.quick.Load(); {
+	case took >= takeoverAfter:
+		t.quick.Store(0)
+		if quick == manyQuick {
+			t.hurry()
+		}
+	case quick < manyQuick:
+		t.quick.Store(quick + 1)
+	}
+	return true
+}
+
+// hurry makes the clock tick soon.
+func (t *takeover) hurry() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.clock != nil && t.clock.Stop() { // else it ticks right now
+		t.clock.Reset(takeoverAfter)
+	}
+}
+
+// period is the time until the next tick.
+func (t *takeover) period() time.Duration {
+	if t.quick.Load() == manyQuick {
+		return takeoverLater
+	}
+	return takeoverAfter
 }
 
 // start starts the clock. The reader calls it, which keeps the connection's count of
@@ -59,6 +100,7 @@ func (t *takeover) tick() {
 		t.seen, t.quiet = n, 0
 	case n%2 == 1:
 		if t.turn.CompareAndSwap(n, n+1) {
+			t.quick.Store(0)
 			t.c.work.Add(1)
 			go func() {
 				defer t.c.work.Done()
@@ -73,7 +115,7 @@ func (t *takeover) tick() {
 		t.c.work.Done()
 		return
 	}
-	t.clock.Reset(takeoverAfter)
+	t.clock.Reset(t.period())
 }
 
 // stop ends the clock with the connection. A handler that still runs finds its

@@ -10,8 +10,9 @@ import (
 const (
 	// smallFrame is the largest frame that goes before bulk data.
 	smallFrame = 4 << 10
-	// maxBatch is how much is put into one write.
-	maxBatch = 64 << 10
+	// maxBatch is how much is put into one write: what a pipe holds, and what is said
+	// about it.
+	maxBatch = 64<<10 + 1<<10
 	// maxQueued bounds what waits for a peer that does not read; more waits in the
 	// callers.
 	maxQueued = 1 << 20

@@ -2,7 +2,6 @@ package jsonwire
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"reflect"
 	"strconv"
@@ -216,12 +215,11 @@ func (d *decoder) blob(p *plan, v reflect.Value, i int) (int, *TypeError) {
 	if !plain && bytes.IndexByte(raw, '\\') >= 0 { // some write "\/" for every slash
 		raw = appendUnquoted(make([]byte, 0, len(raw)), raw)
 	}
-	b := make([]byte, base64.StdEncoding.DecodedLen(len(raw)))
-	n, err := base64.StdEncoding.Decode(b, raw)
+	b, err := decodeBase64(raw)
 	if err != nil {
 		return i, &TypeError{Want: wantOf(p.typ), Got: "string", Err: err}
 	}
-	v.SetBytes(b[:n])
+	v.SetBytes(b)
 	return end, nil
 }
 

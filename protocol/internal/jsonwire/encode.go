@@ -2,7 +2,6 @@ package jsonwire
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -59,7 +58,7 @@ func appendValue(dst []byte, p *plan, v reflect.Value, depth int) ([]byte, error
 		return appendValue(dst, p.elem, v.Elem(), depth)
 	case blob:
 		dst = append(dst, '"')
-		dst = base64.StdEncoding.AppendEncode(dst, v.Bytes())
+		dst = AppendBase64(dst, v.Bytes())
 		return append(dst, '"'), nil
 	case rawJSON:
 		if out, ok := appendCompact(dst, v.Bytes()); ok {

@@ -1,0 +1,26 @@
+package jsonwire
+
+import (
+	"encoding/base64"
+	"slices"
+
+	simd "github.com/segmentio/asm/base64"
+)
+
+// AppendBase64 writes data in the standard encoding, with padding, behind dst.
+func AppendBase64(dst, data []byte) []byte {
+	start, n := len(dst), simd.StdEncoding.EncodedLen(len(data))
+	dst = slices.Grow(dst, n)[:start+n]
+	simd.StdEncoding.Encode(dst[start:], data)
+	return dst
+}
+
+// decodeBase64 is base64.StdEncoding's decoding.
+func decodeBase64(text []byte) ([]byte, error) {
+	b := make([]byte, simd.StdEncoding.DecodedLen(len(text)))
+	n, err := simd.StdEncoding.Decode(b, text)
+	if err != nil { // which counts from where it gave up on many bytes at a time
+		n, err = base64.StdEncoding.Decode(b, text)
+	}
+	return b[:n], err
+}
