@@ -303,12 +303,34 @@ func swapping(dir string) (stop func()) {
 	done := make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
+		// By handles, or a name below d would lead out while d is a link, and the swap itself take
+		// what is outside.
+		base, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return
+		}
+		defer unix.Close(base)
+		swap := func(one, two string) {
+			sub, err := unix.Openat(base, "d", unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			if err != nil {
+				sub = -1
+			} else {
+				defer unix.Close(sub)
+			}
+			at := func(name string) (int, string) {
+				if below, ok := strings.CutPrefix(name, "d/"); ok {
+					return sub, below
+				}
+				return base, name
+			}
+			from, name := at(one)
+			to, other := at(two)
+			_ = unix.Renameat2(from, name, to, other, unix.RENAME_EXCHANGE)
+		}
 		pairs := [][2]string{{"d", "link"}, {"d/d", "link"}, {"d/f", "link"}, {"d/f", "pipe"}, {"d/d", "d/f"}}
 		for i := 0; ; i++ {
-			p := pairs[i%len(pairs)]
-			one, two := filepath.Join(dir, p[0]), filepath.Join(dir, p[1])
 			for range 2 { // and back, as far as they are still there
-				_ = unix.Renameat2(unix.AT_FDCWD, one, unix.AT_FDCWD, two, unix.RENAME_EXCHANGE)
+				swap(pairs[i%len(pairs)][0], pairs[i%len(pairs)][1])
 			}
 			select {
 			case <-done:
