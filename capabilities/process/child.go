@@ -126,6 +126,9 @@ func (ch *child) watch(t *table, timeout time.Duration) {
 		case <-ch.p.Exited():
 		case <-ch.p.Done():
 		}
+		if ch.why() == reasonTimeout {
+			<-ch.gone // whoever is told of the end finds nothing of it any more
+		}
 	}
 	if ch.input != nil {
 		ch.input.stop()
@@ -203,6 +206,13 @@ func (ch *child) ask(reason string) {
 	ch.mu.Unlock()
 }
 
+// why is what it was asked to end for, empty for nothing.
+func (ch *child) why() string {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.asked
+}
+
 // letGo lets the process end although nobody reads what it prints. What it had printed stays.
 func (ch *child) letGo() {
 	ch.stdout.Unblock(onItsWay)
@@ -231,12 +241,15 @@ func (t *table) end(ch *child, reason string, grace time.Duration) {
 			}
 			ch.letGo()
 		})
-		t.run(func() {
+		ended := func() {
 			defer close(ch.gone)
 			if survivors := ch.p.Terminate(grace); len(survivors) > 0 {
 				t.session.Logger().Warn("processes could not be ended", zap.String("process", ch.id), survivorField(survivors))
 			}
-		})
+		}
+		if !t.run(ended) { // the session ends, and the process with it
+			close(ch.gone)
+		}
 	case sooner:
 		t.run(func() {
 			timer := time.NewTimer(grace)

@@ -67,6 +67,15 @@ func listenFor(text string) (*heard, <-chan struct{}) {
 	return h, h.came
 }
 
+// listenFor is for what comes next.
+func (h *heard) listenFor(text string) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	came := make(chan struct{})
+	h.want, h.came = text, came
+	return came
+}
+
 func (r *running) exec(stdin io.Reader, q execRequest) (stdout, stderr string, err error) {
 	var out, errs heard
 	q.WaitMS = 10_000
@@ -159,7 +168,9 @@ func TestExecSignals(t *testing.T) {
 	q.WaitMS = 10_000
 	go func() { ended <- x.run(t.Context(), q) }()
 	<-ready
+	interrupted := out.listenFor("interrupted")
 	signals <- os.Interrupt
+	<-interrupted
 	signals <- os.Interrupt
 	assert.Equal(t, 143, cli.Code(<-ended))
 	assert.Contains(t, out.text.String(), "interrupted")
