@@ -158,7 +158,7 @@ func TestRunAs(t *testing.T) {
 	k, g := configured(t, policy)
 	t.Setenv("HOME", "/root")
 	t.Setenv("XDG_RUNTIME_DIR", "/run/user/0")
-	t.Setenv("PATH", "/root/bin:"+os.Getenv("PATH"))
+	t.Setenv("PATH", "/usr/local/bin:"+os.Getenv("PATH"))
 	env := k.Environment(k.Login(), Policy{}, map[string]string{"X": "1"})
 	out := newOutput()
 	run := func(text string) (Exit, string) {
