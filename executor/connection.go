@@ -35,7 +35,7 @@ type connection struct {
 
 func (e *Executor) newConnection(frames rpc.Frames) *connection {
 	c := &connection{e: e, log: e.log, replayed: make(chan struct{}), announced: make(chan struct{}), telling: make(chan struct{}, 1), failed: make(chan error, 1)}
-	c.delivery = delivery{c: c, retry: newResultRetry(), resting: map[callID]*rest{}, failed: make(chan error, 1)}
+	c.delivery = delivery{c: c, retry: newResultRetry(), underWay: map[callID]*shipment{}, resting: map[callID]*rest{}, failed: make(chan error, 1)}
 	c.rpc = rpc.NewConn(frames, e.mux, &rpc.Options{
 		Dialect:         rpc.DialectOf(e.opts.Dialects, frames.Subprotocol()),
 		OnProtocolError: c.malformed,

@@ -14,11 +14,11 @@ import (
 	"github.com/agent-executor/executor/protocol/rpc"
 )
 
-// delivery sends what is owed over one connection, oldest first, one at a time. A
+// delivery sends what is owed over one connection, oldest first, a few at a time. A
 // result leaves the outbox only when the brain has accepted it, or has refused it for
 // good. One that it refuses for now rests for a while, and the others go on. While all
-// goes well it needs no goroutine: whoever records a result sends it,
-// unless one is under way, and its acknowledgement sends the next.
+// goes well it needs no goroutine: whoever records a result sends it, unless enough are
+// under way, and the acknowledgement of one of those sends the next.
 type delivery struct {
 	c      *connection
 	retry  *backoff.ExponentialBackOff // of all, when all are refused
@@ -27,15 +27,35 @@ type delivery struct {
 
 	mu       sync.Mutex
 	ctx      context.Context // of the connection's loops; nil before start and after stop
-	underWay *protocol.ToolResultParams
-	late     *lateness // no answer by then: the connection is dead
+	underWay map[callID]*shipment
+	bytes    int       // of those under way, about
+	unheard  int       // those under way that have no answer
+	late     *lateness // no answer to any of these by then: the connection is dead
+	sending  bool      // somebody is in next
+	more     bool      // and is to look once more
+	held     bool      // one waits for the brain to read
 	resting  map[callID]*rest
 	inARow   int         // refusals for now since the last acceptance
+	pausing  bool        // because of them
 	wake     *time.Timer // for what rests
 	replayed bool        // every result has been tried once
 }
 
 type callID struct{ session, call string }
+
+// shipment is a result on its way.
+type shipment struct {
+	result protocol.ToolResultParams
+	bytes  int
+}
+
+// So much is under way before the brain has answered: enough that many small results
+// do not wait for each other's round trip, and little enough that a big one does not
+// bring others with it, which a cut would have sent for nothing.
+const (
+	maxShipments    = 32
+	maxShippedBytes = 64 << 10
+)
 
 // rest is the pause of one result that was refused for now.
 type rest struct {
@@ -74,47 +94,106 @@ func (e *Executor) deliverNow() {
 	}
 }
 
-// next sends the oldest result, unless one is under way. None is sent under a lease
+// next sends the oldest results until enough are under way. None is sent under a lease
 // that ran out: somebody else may have been given the work.
 func (d *delivery) next() {
 	d.mu.Lock()
-	if d.ctx == nil || d.underWay != nil || d.c.rpc.Err() != nil {
-		d.mu.Unlock()
+	defer d.mu.Unlock()
+	if d.sending { // one at a time, so that the order holds
+		d.more = true
 		return
 	}
-	r, ok := d.c.e.box.Peek(d.rests)
+	d.sending = true
+	for d.more = true; d.more; {
+		d.more = false
+		for s := d.load(); s != nil; s = d.load() {
+			d.mu.Unlock()
+			d.ship(s)
+			d.mu.Lock()
+		}
+	}
+	d.sending = false
+}
+
+// load takes the next result to be sent; nil when there is none or none may be. d.mu is
+// held.
+func (d *delivery) load() *shipment {
+	if d.ctx == nil || d.held || d.c.rpc.Err() != nil || d.bytes >= maxShippedBytes {
+		return nil
+	}
+	if n := len(d.underWay); n >= maxShipments || n > 0 && d.inARow > 0 { // a brain that refuses is asked for one at a time
+		return nil
+	}
+	r, ok := d.c.e.box.Peek(d.waits)
 	if !ok {
 		d.tried()
-		d.mu.Unlock()
-		return
+		return nil
 	}
 	if !d.c.owns() {
-		d.mu.Unlock()
-		return
+		return nil
 	}
-	d.underWay = &r
-	d.late = d.c.whenLate(d.c.e.opts.RequestTimeout, d.fail)
-	d.mu.Unlock()
-	err := rpc.Send(d.c.rpc, protocol.ToolResult, r, func(a protocol.AcceptedResult, err error) {
+	s := &shipment{result: r, bytes: sizeOf(r)}
+	d.underWay[idOf(r)] = s
+	d.bytes += s.bytes
+	if d.unheard++; d.unheard == 1 {
+		d.late = d.c.whenLate(d.c.e.opts.RequestTimeout, d.fail)
+	}
+	return s
+}
+
+func (d *delivery) ship(s *shipment) {
+	err := rpc.Send(d.c.rpc, protocol.ToolResult, s.result, func(a protocol.AcceptedResult, err error) {
 		if err == nil && !a.Accepted {
 			err = errNotAccepted(protocol.ToolResult.Name)
 		}
-		d.answered(r, err)
+		d.answered(s, err)
 	})
 	if err != nil {
-		d.answered(r, err)
+		d.answered(s, err)
 	}
 }
 
-// rests reports whether a result is to be left alone for now. d.mu is held.
-func (d *delivery) rests(session, call string) bool {
-	r := d.resting[callID{session, call}]
+// arrived takes a result out of those under way. d.mu is held.
+func (d *delivery) arrived(r protocol.ToolResultParams) {
+	if s := d.underWay[idOf(r)]; s != nil {
+		delete(d.underWay, idOf(r))
+		d.bytes -= s.bytes
+	}
+}
+
+// heard puts off the end: a brain may take its time with each result, as long as it
+// goes on. d.mu is held.
+func (d *delivery) heard() {
+	d.late.stop()
+	if d.unheard--; d.unheard > 0 && d.ctx != nil {
+		d.late = d.c.whenLate(d.c.e.opts.RequestTimeout, d.fail)
+	}
+}
+
+func idOf(r protocol.ToolResultParams) callID { return callID{r.SessionID, r.ToolCallID} }
+
+// sizeOf is about what a result takes on the wire.
+func sizeOf(r protocol.ToolResultParams) int {
+	n := len(r.Structured)
+	for _, c := range r.Content {
+		n += len(c.Text) + len(c.Data)
+	}
+	return n
+}
+
+// waits reports whether a result is to be left alone for now. d.mu is held.
+func (d *delivery) waits(session, call string) bool {
+	id := callID{session, call}
+	if d.underWay[id] != nil {
+		return true
+	}
+	r := d.resting[id]
 	return r != nil && time.Now().Before(r.until)
 }
 
 // tried is called when nothing is left that may be sent now. d.mu is held.
 func (d *delivery) tried() {
-	if !d.replayed {
+	if !d.replayed && len(d.underWay) == 0 {
 		d.replayed = true
 		close(d.c.replayed)
 	}
@@ -137,22 +216,24 @@ func (d *delivery) tried() {
 func (d *delivery) refused(r protocol.ToolResultParams) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	id := callID{r.SessionID, r.ToolCallID}
+	id := idOf(r)
 	if d.resting[id] == nil {
 		d.resting[id] = &rest{delays: newResultRetry()}
 	}
 	d.resting[id].until = time.Now().Add(d.resting[id].delays.NextBackOff())
-	if d.inARow++; d.inARow > refusedInARow {
-		return d.retry.NextBackOff()
+	if d.inARow++; d.inARow <= refusedInARow || d.pausing {
+		return 0
 	}
-	return 0
+	d.pausing = true
+	return d.retry.NextBackOff()
 }
 
 // answered goes on after an acknowledgement, and hands anything else to a goroutine of
 // its own: it is called on the connection's read loop.
-func (d *delivery) answered(r protocol.ToolResultParams, err error) {
+func (d *delivery) answered(s *shipment, err error) {
+	r := s.result
 	d.mu.Lock()
-	d.late.stop()
+	d.heard()
 	if err != nil {
 		if d.ctx != nil && !errors.Is(err, rpc.ErrClosed) { // stop sees to the rest
 			ctx := d.ctx
@@ -173,20 +254,26 @@ func (d *delivery) settled(r protocol.ToolResultParams) {
 		return
 	}
 	d.mu.Lock()
-	delete(d.resting, callID{r.SessionID, r.ToolCallID})
+	delete(d.resting, idOf(r))
 	d.inARow = 0
 	d.retry.Reset()
-	d.underWay = nil
+	d.arrived(r)
 	d.mu.Unlock()
 	d.next()
 }
 
-// again sends the oldest result once more, which may be another one by now.
-func (d *delivery) again() {
+// again gives a result back, to be sent once more when its turn comes.
+func (d *delivery) again(r protocol.ToolResultParams) {
 	d.mu.Lock()
-	d.underWay = nil
+	d.arrived(r)
 	d.mu.Unlock()
 	d.next()
+}
+
+func (d *delivery) hold(on bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = on
 }
 
 // trouble is what is done about a result that was not accepted.
@@ -196,7 +283,10 @@ func (d *delivery) trouble(ctx context.Context, r protocol.ToolResultParams, err
 		if !c.owns() {
 			return
 		}
-		if err = c.send(ctx, r); err == nil {
+		d.hold(true)
+		err = c.send(ctx, r)
+		d.hold(false)
+		if err == nil {
 			d.settled(r)
 			return
 		}
@@ -205,7 +295,7 @@ func (d *delivery) trouble(ctx context.Context, r protocol.ToolResultParams, err
 	switch {
 	case errors.Is(err, protocol.ErrPayloadTooLarge):
 		if d.replace(r) {
-			d.again()
+			d.again(r)
 			return
 		}
 		d.settled(r)
@@ -213,13 +303,16 @@ func (d *delivery) trouble(ctx context.Context, r protocol.ToolResultParams, err
 	case errors.As(err, &refused) && refused.Data.Retryable:
 		c.log.Debug("result refused for now", zap.String("session", r.SessionID), zap.String("call", r.ToolCallID), zap.Error(err))
 		if pause := d.refused(r); pause > 0 {
-			select {
+			select { // it counts as under way, and no other is sent
 			case <-time.After(pause):
 			case <-ctx.Done():
 				return
 			}
+			d.mu.Lock()
+			d.pausing = false
+			d.mu.Unlock()
 		}
-		d.again()
+		d.again(r)
 	case errors.As(err, &refused):
 		c.e.resultLost(r, refused)
 		d.settled(r)
@@ -248,8 +341,9 @@ func (d *delivery) fail(err error) {
 	}
 }
 
-// stop ends the delivery. A result that the brain has closed the connection over is
-// replaced, so that the next connection does not end the same way.
+// stop ends the delivery. When the brain has closed the connection over a result's
+// size, the biggest of those under way is replaced, so that the next connection does not
+// end the same way.
 func (d *delivery) stop() {
 	d.mu.Lock()
 	d.ctx = nil
@@ -261,8 +355,19 @@ func (d *delivery) stop() {
 	}
 	d.mu.Unlock()
 	d.work.Wait()
-	if r := d.underWay; r != nil && closedTooBig(d.c.rpc.Err()) && !d.replace(*r) {
-		_ = d.c.e.box.Ack(r.SessionID, r.ToolCallID)
+	if !closedTooBig(d.c.rpc.Err()) {
+		return
+	}
+	d.mu.Lock()
+	var biggest *shipment
+	for _, s := range d.underWay {
+		if biggest == nil || s.bytes > biggest.bytes {
+			biggest = s
+		}
+	}
+	d.mu.Unlock()
+	if biggest != nil && !d.replace(biggest.result) {
+		_ = d.c.e.box.Ack(biggest.result.SessionID, biggest.result.ToolCallID)
 	}
 }
 

@@ -168,6 +168,9 @@ func TestLanes(t *testing.T) {
 	out := protocol.ProcessSubscribe.Lane(protocol.ProcessSubscribeParams{SessionID: "s", ProcessID: "p", Stream: "stdout"})
 	assert.NotEqual(t, out, protocol.ProcessSubscribe.Lane(protocol.ProcessSubscribeParams{SessionID: "s", ProcessID: "p", Stream: "stderr"}))
 
+	assert.Equal(t, protocol.ToolResult.Lane(protocol.ToolResultParams{SessionID: "s", ToolCallID: "c"}),
+		protocol.ToolResult.Lane(protocol.ToolResultParams{SessionID: "t", ToolCallID: "d"}), "oldest first")
+
 	turn := protocol.TurnStart.Lane(protocol.TurnStartParams{SessionID: "s"})
 	assert.Equal(t, turn, protocol.TurnInput.Lane(protocol.TurnInputParams{SessionID: "s"}))
 	assert.Equal(t, turn, protocol.TurnCancel.Lane(protocol.TurnCancelParams{SessionID: "s"}))

@@ -14,8 +14,9 @@ var (
 		Lane: func(p ToolCancelParams) string { return toolLane(p.SessionID, p.ToolCallID) }}
 	ToolProgress = Notification[ToolProgressParams]{Spec: Spec{
 		Name: "tool.progress", From: Executor, Notify: true, Repeat: "best effort", Stream: true}}
-	ToolResult = Method[ToolResultParams, AcceptedResult]{Spec: Spec{
-		Name: "tool.result", From: Executor, Repeat: "tool_call_id"}}
+	ToolResult = Method[ToolResultParams, AcceptedResult]{
+		Spec: Spec{Name: "tool.result", From: Executor, Repeat: "tool_call_id"},
+		Lane: func(ToolResultParams) string { return "results" }}
 )
 
 func toolLane(session, call string) string { return "tool/" + session + "/" + call }

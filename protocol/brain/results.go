@@ -7,7 +7,8 @@ import (
 	"github.com/agent-executor/executor/protocol"
 )
 
-// Results keeps the results of tool calls. Put is called concurrently, and for one
+// Results keeps the results of tool calls. Put is called concurrently, but for the
+// results of one connection, which come one after another, oldest first; and for one
 // result as often as an executor sends it. After it has returned nil the executor
 // forgets the result: by then it must be safe. After an error the executor sends it
 // again. fresh is false when the session's call had a result already, which stays.
