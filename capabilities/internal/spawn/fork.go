@@ -36,7 +36,9 @@ func (g *Group) forkIn(home *cgroup, file string, argv []string, attr *os.ProcAt
 	home.use(&sys)
 	forkOne := func() {
 		g.launch.prepare(&sys)
-		labelled = withLabel(label, func() { proc, err = os.StartProcess(file, argv, &own) })
+		unblocked(func() {
+			labelled = withLabel(label, func() { proc, err = os.StartProcess(file, argv, &own) })
+		})
 		if err != nil {
 			return
 		}

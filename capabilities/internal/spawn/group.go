@@ -207,9 +207,12 @@ func start(g *Group, c Command, m mark) (_ *Process, err error) {
 	return p, nil
 }
 
-// seal keeps what the executor itself inherited (a launcher's sockets and logs) from its children. Go
-// opens everything close-on-exec, so once is enough.
-var seal = sync.OnceFunc(closeInheritedOnExec)
+// seal keeps what the executor itself inherited (a launcher's sockets and logs, signals to be ignored)
+// from its children. Go opens everything close-on-exec, so once is enough.
+var seal = sync.OnceFunc(func() {
+	closeInheritedOnExec()
+	heed()
+})
 
 // open fills descriptors 0 to 2 of the child and makes the pumps behind them.
 func (p *Process) open(c Command, theirs []io.Closer) ([]*os.File, []io.Closer, error) {
