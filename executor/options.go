@@ -86,6 +86,10 @@ type Workspace struct {
 	PerSession bool
 }
 
+// Check says what New would refuse in the options by themselves, and nil when there is
+// nothing. It takes no directory, and changes nothing.
+func (o Options) Check() error { return o.setDefaults() }
+
 func (o *Options) setDefaults() error {
 	if o.Dial == nil && (o.URL != "" || o.Credentials == nil) {
 		if err := o.checkURL(); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -24,42 +25,80 @@ const systemConfig = "/etc/executor/config.yaml"
 const maxConfig = 1 << 20
 
 // resolve finds the effective settings: flag, then variable, then file, then
-// default. Warnings are of what was ignored.
+// default. Warnings are of what was ignored. The error is of the first problem.
 func resolve(flags *pflag.FlagSet, given *settings, environ []string) (s settings, warnings []string, err error) {
-	s = defaultSettings()
-	variables, warnings := readVariables(environ)
+	r := resolveAll(flags, given, environ)
+	return r.settings, r.warnings, r.err()
+}
 
-	named := given.Config
+// resolveAll is resolve with all that is wrong, and with where everything came from.
+func resolveAll(flags *pflag.FlagSet, given *settings, environ []string) *resolved {
+	r := &resolved{settings: defaultSettings(), origins: map[string]origin{}}
+	s := &r.settings
+	variables, warnings := readVariables(environ)
+	r.warnings = warnings
+
+	named := []string{given.Config}
 	if !flags.Changed(configFlag) {
-		named = variables["EXECUTOR_CONFIG"]
+		named[0] = variables["EXECUTOR_CONFIG"]
 	}
-	if err := loadFile(&s, named); err != nil {
-		return s, warnings, err
+	if err := cleanPaths(named, "", nil); err != nil {
+		r.add(problemf("--"+configFlag, "", "%w", err))
+	} else {
+		r.loadFile(named[0])
 	}
 	for _, t := range table {
-		source := t.variable()
-		switch text := variables[source]; {
+		if t.flag == configFlag { // done
+			continue
+		}
+		o := origin{Kind: originVariable, Name: t.variable()}
+		var err error
+		switch text := variables[o.Name]; {
 		case flags.Changed(t.flag):
-			source = "--" + t.flag
-			reflect.ValueOf(t.value(&s)).Elem().Set(reflect.ValueOf(t.value(given)).Elem())
+			o = origin{Kind: originFlag, Name: "--" + t.flag}
+			reflect.ValueOf(t.value(s)).Elem().Set(reflect.ValueOf(t.value(given)).Elem())
+			err = t.cleanFlag(s)
 		case text != "":
-			if err := t.set(&s, t.texts(text)); err != nil {
-				return s, warnings, cli.Usagef("%s: %w", source, err)
+			var texts []string
+			if texts, err = t.texts(text); err == nil {
+				err = t.set(s, texts)
 			}
 		default:
 			continue
 		}
-		if err := t.check(&s); err != nil {
-			return s, warnings, cli.Usagef("%s: %w", source, err)
+		if err == nil {
+			err = t.check(s)
+		}
+		r.origins[t.flag] = o
+		if err != nil {
+			r.add(problemf(o.Name, t.key(), "%w", err))
 		}
 	}
 	s.Capabilities = splitCommas(s.Capabilities)
 	s.GitSubcommands = splitCommas(s.GitSubcommands)
-	return s, warnings, nil
+	return r
+}
+
+// cleanFlag is cleanPaths for what a flag has set.
+func (t setting) cleanFlag(s *settings) error {
+	if !t.path {
+		return nil
+	}
+	switch v := t.value(s).(type) {
+	case *string:
+		one := []string{*v}
+		err := cleanPaths(one, "", nil)
+		*v = one[0]
+		return err
+	case *[]string:
+		*v = slices.Clone(*v) // what was given stays as it was
+		return cleanPaths(*v, "", nil)
+	}
+	return nil
 }
 
 // texts splits the text of a variable.
-func (t setting) texts(text string) []string {
+func (t setting) texts(text string) ([]string, error) {
 	var list []string
 	switch _, isList := t.value(&settings{}).(*[]string); {
 	case !isList:
@@ -70,11 +109,9 @@ func (t setting) texts(text string) []string {
 		list = filepath.SplitList(text)
 	}
 	if t.path {
-		for i := range list {
-			list[i] = expandHome(list[i])
-		}
+		return list, cleanPaths(list, "", nil)
 	}
-	return list
+	return list, nil
 }
 
 // readVariables picks the EXECUTOR_ variables. An unknown one is a warning, which
@@ -117,30 +154,41 @@ func nearestOf(name string, known []string, prefix string) string {
 }
 
 // loadFile applies the file that is named, which has to be there, or the first of
-// the default places that is.
-func loadFile(s *settings, named string) error {
-	places := []string{cli.DefaultConfigFile("executor"), systemConfig}
+// the default places that is: the user's, else the system's, never both.
+func (r *resolved) loadFile(named string) {
+	places := configPlaces()
 	if named != "" {
 		places = []string{named}
 	}
-	for _, path := range places {
-		if path == "" {
-			continue
-		}
+	for i, path := range places {
 		raw, err := readConfig(path)
 		if named == "" && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return cli.Usagef("configuration file %s does not exist", path)
+		r.settings.Config, r.file = path, path
+		if i+1 < len(places) {
+			if _, err := os.Stat(places[i+1]); err == nil {
+				r.ignored = places[i+1]
+			}
 		}
-		if err != nil {
-			return cli.Usagef("configuration file: %w", err)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			r.add(problemf("", "", "configuration file %s does not exist; name another with --config, or make it with executor config init", path))
+		case err != nil:
+			r.add(problemf("", "", "configuration file: %w", err))
+		default:
+			r.applyFile(path, raw)
 		}
-		s.Config = path
-		return applyFile(s, path, raw)
+		return
 	}
-	return nil
+}
+
+// configPlaces are where a file is looked for when none is named.
+func configPlaces() []string {
+	if own := cli.DefaultConfigFile("executor"); own != "" {
+		return []string{own, systemConfig}
+	}
+	return []string{systemConfig}
 }
 
 func readConfig(path string) ([]byte, error) {
@@ -149,7 +197,7 @@ func readConfig(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", path)
+		return nil, fmt.Errorf("%s is not a file; name one with --config", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -158,69 +206,129 @@ func readConfig(path string) ([]byte, error) {
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if len(raw) > maxConfig {
-		return nil, fmt.Errorf("%s is larger than 1 MiB", path)
+		return nil, fmt.Errorf("%s is larger than 1 MiB, so it is none; name another with --config", path)
 	}
 	return raw, err
 }
 
-// applyFile applies a file's content. Errors name the file and the line.
-func applyFile(s *settings, path string, raw []byte) error {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		line, text := syntaxError(err, raw)
-		return cli.Usagef("%s:%d: %s", path, line, text)
+// applyFile applies a file's content. Each problem names its line.
+func (r *resolved) applyFile(path string, raw []byte) {
+	var doc, more yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(raw))
+	err := decoder.Decode(&doc)
+	if errors.Is(err, io.EOF) { // empty, or only comments
+		return
 	}
-	if len(doc.Content) == 0 { // empty, or only comments
-		return nil
+	if err == nil {
+		if err = decoder.Decode(&more); errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err != nil {
+		p := problemf(path, "", "%s", "")
+		p.Line, p.Text = syntaxError(err, raw)
+		p.Remedy = "correct the syntax of YAML"
+		r.add(p)
+		return
+	}
+	at := func(n *yaml.Node, key, format string, args ...any) {
+		p := problemf(path, key, format, args...)
+		p.Line, p.Column = max(1, n.Line), n.Column
+		r.add(p)
+	}
+	if len(more.Content) > 0 {
+		at(&more, "", "a second document begins here; leave --- out, a configuration is one")
 	}
 	top := doc.Content[0]
 	if top.Kind == yaml.ScalarNode && top.Tag == "!!null" {
-		return nil
-	}
-	at := func(n *yaml.Node, format string, args ...any) error {
-		return cli.Usagef("%s:%d: %w", path, n.Line, fmt.Errorf(format, args...))
+		return
 	}
 	if top.Kind != yaml.MappingNode {
-		return at(top, "want lines of the form key: value")
+		at(top, "", "want lines of the form key: value")
+		return
 	}
-	seen := map[string]int{}
+	seen := map[string]*yaml.Node{}
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		name, value := top.Content[i], top.Content[i+1]
 		t, ok := settingOfKey(name.Value)
-		if !ok {
-			return at(name, "unknown key %q%s", name.Value, meant(name.Value))
+		if !ok || name.Kind != yaml.ScalarNode {
+			r.add(unknownKey(path, name))
+			continue
 		}
-		if line := seen[t.flag]; line > 0 {
-			return at(name, "key %s is in line %d already", t.key(), line)
+		if first := seen[t.flag]; first != nil {
+			at(name, "", "key %s is in line %d already; leave one out", t.key(), first.Line)
+			continue
 		}
-		seen[t.flag] = name.Line
+		seen[t.flag] = name
+		if where, err := refuseTraps(value); err != nil {
+			at(where, t.key(), "%w", err)
+			continue
+		}
 		texts, ok := nodeTexts(value)
 		if t.object {
 			texts, ok = nodeObjects(value)
 		}
 		if !ok {
-			return at(value, "%s: want a value or a list of values", t.key())
+			at(value, t.key(), "want a value or a list of values")
+			continue
 		}
 		if texts == nil {
 			continue
 		}
-		if t.path {
-			for i := range texts {
-				texts[i] = expandHome(texts[i])
-				if texts[i] != "" && !filepath.IsAbs(texts[i]) {
-					texts[i] = filepath.Join(filepath.Dir(path), texts[i])
-				}
-			}
-		}
-		err := t.set(s, texts)
+		err := t.setFromFile(&r.settings, texts, path)
 		if err == nil {
-			err = t.check(s)
+			err = t.check(&r.settings)
 		}
+		r.origins[t.flag] = origin{Kind: originFile, Name: path, Line: value.Line}
 		if err != nil {
-			return at(value, "%s: %w", t.key(), err)
+			at(value, t.key(), "%w", err)
 		}
 	}
-	return nil
+	r.judgeWriters(path, seen)
+}
+
+// setFromFile is set for texts of a file, in which paths are relative to it.
+func (t setting) setFromFile(s *settings, texts []string, path string) error {
+	if t.path {
+		err := cleanPaths(texts, filepath.Dir(path), func(base, path string) string {
+			if path == "" || filepath.IsAbs(path) {
+				return path
+			}
+			return filepath.Join(base, path)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return t.set(s, texts)
+}
+
+// judgeWriters looks who else can change the file: with some keys it says what is run.
+func (r *resolved) judgeWriters(path string, seen map[string]*yaml.Node) {
+	why, remedy, anybody := cli.ChangedByOthers(path)
+	if why == "" {
+		return
+	}
+	for _, t := range table {
+		if n := seen[t.flag]; n != nil && t.code && anybody {
+			p := problemf(path, t.key(), "this says what is run, and the file %s; run: %s", why, remedy)
+			p.Line, p.Column = n.Line, n.Column
+			r.add(p)
+			return
+		}
+	}
+	r.warn(fmt.Sprintf("configuration file %s %s; run: %s", path, why, remedy))
+}
+
+func unknownKey(path string, n *yaml.Node) problem {
+	near := nearestKey(n.Value)
+	text := fmt.Sprintf("unknown key %q; see executor run --help, with _ for -", n.Value)
+	if near != "" {
+		text = fmt.Sprintf("unknown key %q; did you mean %q?", n.Value, near)
+	}
+	p := problemf(path, n.Value, "%s", text)
+	p.Line, p.Column, p.Meant, p.named = n.Line, n.Column, near, true
+	return p
 }
 
 func settingOfKey(key string) (setting, bool) {
@@ -232,17 +340,15 @@ func settingOfKey(key string) (setting, bool) {
 	return setting{}, false
 }
 
-func meant(key string) string {
+// nearestKey is the key that was probably meant; "" when none is near.
+func nearestKey(key string) string {
 	var known []string
 	for _, t := range table {
 		if t.flag != configFlag {
 			known = append(known, t.key())
 		}
 	}
-	if near := capabilities.Nearest(key, known); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	return "; see executor run --help, with _ for -"
+	return capabilities.Nearest(strings.ReplaceAll(key, "-", "_"), known)
 }
 
 // nodeTexts are the texts of a value or a list of values; nil for an empty value.
@@ -267,13 +373,16 @@ func nodeTexts(n *yaml.Node) ([]string, bool) {
 }
 
 func expandHome(path string) string {
-	rest, ok := strings.CutPrefix(path, "~/")
+	rest, ok := strings.CutPrefix(path, "~")
 	if !ok {
 		return path
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return path
+	}
+	if suffix := strings.HasPrefix(rest, ":"); suffix { // ~:ro
+		return home + rest
 	}
 	return filepath.Join(home, rest)
 }

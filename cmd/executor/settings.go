@@ -101,6 +101,7 @@ type setting struct {
 	split  func(s string) []string // a list's variable into its elements (default: as PATH is)
 	refuse func(s *settings) error // what the value's type alone does not say
 	object bool                    // in the file a mapping or a list of them; kept as JSON
+	code   bool                    // says what is run, so nobody else may write the file it is in
 }
 
 // minRequestTimeout is shorter than any network needs.
@@ -135,7 +136,7 @@ var table = []setting{
 	{flag: "token-file", usage: "`FILE` with the token for the brain, at least 16 characters, read at every dial (default: systemd's credential \"token\"); one for all brains, or one for each in the same order",
 		value: func(s *settings) any { return &s.TokenFiles }, option: "Token", path: true},
 	{flag: "token-command", usage: "`COMMAND` that prints the token, at least 16 characters, run at every dial, instead of --token-file; one for all brains, or one for each (in the variable one a line)",
-		value: func(s *settings) any { return &s.TokenCommands }, option: "Token", split: splitLines},
+		value: func(s *settings) any { return &s.TokenCommands }, option: "Token", code: true, split: splitLines},
 	{flag: "base-url", usage: "`URL` of the brain's API, https://host, where the environment key is exchanged for tokens that end; instead of a token, and of --brain if it says where to connect",
 		value: func(s *settings) any { return &s.BaseURL }, option: "Credentials"},
 	{flag: "environment-key-file", usage: "`FILE` with the key of the environment for --base-url, at least 16 characters, read at every exchange",
@@ -170,7 +171,7 @@ var table = []setting{
 	{flag: "oom-score-adjust", usage: "how much sooner than the executor commands are ended when memory runs out, a `NUMBER` from 0 to 1000",
 		value: func(s *settings) any { return &s.OOMScoreAdjust }, signed: true, refuse: refuseOOMScore},
 	{flag: "launch-prefix", usage: "`WORD` of a program through which every command is started, such as a sandbox; repeated for each word (in the variable one a line)",
-		value: func(s *settings) any { return &s.LaunchPrefix }, split: splitLines},
+		value: func(s *settings) any { return &s.LaunchPrefix }, code: true, split: splitLines},
 
 	{flag: "max-sessions", usage: "how many sessions at once for each brain, a `NUMBER`",
 		value: func(s *settings) any { return &s.MaxSessions }, option: "MaxSessions"},
@@ -190,7 +191,7 @@ var table = []setting{
 		value: func(s *settings) any { return &s.DrainTimeout }, option: "DrainTimeout"},
 
 	{flag: "exec-tools", usage: "a program as a tool, `JSON`: {\"name\": \"test\", \"command\": [\"make\", \"test\"], \"description\": \"…\", \"timeout\": \"5m\"}; may be repeated, or be a list of them",
-		value: func(s *settings) any { return &s.ExecTools }, object: true, split: splitLines, refuse: refuseExecTools},
+		value: func(s *settings) any { return &s.ExecTools }, object: true, code: true, split: splitLines, refuse: refuseExecTools},
 	{flag: "git-subcommands", usage: "`LIST` of what the tool git can do besides, with commas: add, describe, ls-files, rev-parse",
 		value: func(s *settings) any { return &s.GitSubcommands }, refuse: refuseGitSubcommands},
 	{flag: "git-hooks", usage: "let the tool git run hooks; they are programs of the repository",
@@ -227,7 +228,7 @@ func addFlags(flags *pflag.FlagSet, s *settings) {
 		case *bool:
 			flags.BoolVar(v, t.flag, *v, t.usage)
 		case *int:
-			flags.IntVar(v, t.flag, *v, t.usage)
+			flags.Var((*number)(v), t.flag, t.usage)
 		case *time.Duration:
 			flags.DurationVar(v, t.flag, *v, t.usage)
 		case *[]string:
@@ -255,9 +256,7 @@ func (t setting) set(s *settings, texts []string) error {
 			return fmt.Errorf("%q: %s", text, cli.WantBool)
 		}
 	case *int:
-		if *v, err = strconv.Atoi(text); err != nil {
-			return fmt.Errorf("%q: %s", text, cli.WantNumber)
-		}
+		return (*number)(v).Set(text)
 	case *time.Duration:
 		if *v, err = time.ParseDuration(text); err != nil {
 			return fmt.Errorf("%q: %s", text, cli.WantTime)

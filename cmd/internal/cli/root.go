@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,6 +58,9 @@ func Main(ctx context.Context, root *cobra.Command) int {
 
 // checkArgs makes errors about arguments ones of usage.
 func checkArgs(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		checkArgs(sub)
+	}
 	check := c.Args
 	if check == nil {
 		check = cobra.NoArgs
@@ -81,6 +85,24 @@ func wantsJSON(args []string) bool {
 		}
 	}
 	return false
+}
+
+// Group makes a command that only has others below it.
+func Group(name, short, long string, commands ...*cobra.Command) *cobra.Command {
+	group := &cobra.Command{
+		Use:   name,
+		Short: short,
+		Long:  long,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	group.AddCommand(commands...)
+	return group
 }
 
 func unknownCommand(root *cobra.Command, name string) error {
@@ -110,6 +132,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
+		var number *strconv.NumError
+		if invalid.GetFlag().Value.Type() == "int" && !errors.As(invalid.Unwrap(), &number) { // it says itself what is wrong
+			return Usagef("--%s: %w; see %s --help", invalid.GetFlag().Name, invalid.Unwrap(), cmd.CommandPath())
+		}
 		if want := wanted(invalid.GetFlag().Value.Type()); want != "" {
 			return Usagef("--%s: %q: %s; see %s --help", invalid.GetFlag().Name, invalid.GetValue(), want, cmd.CommandPath())
 		}

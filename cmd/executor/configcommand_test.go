@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/agent-executor/executor/cmd/internal/cli"
+)
+
+// command runs a command line of this program in this process.
+func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	root := newRoot()
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs(args)
+	err = root.ExecuteContext(t.Context())
+	return out.String(), errs.String(), err
+}
+
+func TestConfigInit(t *testing.T) {
+	home := isolate(t)
+	work := t.TempDir()
+	t.Chdir(work)
+	path := filepath.Join(home, ".config", "executor", "config.yaml")
+	out, _, err := command(t, "config", "init", "--brain", "wss://brain.example/executor", "--brain", "unix:///run/b", "--root", "sub:ro", "--state-dir=~/state",
+		"--drain-timeout", "40s", "--insecure", "--max-sessions", "3", "--exec-tools", `{"name": "no", "command": ["a b", "010"]}`, "--name", "yes: # no", "--token-command", "a\nb")
+	require.NoError(t, err)
+	assert.Equal(t, path+" is written; edit it, then run: executor config check && executor doctor\n", out)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	info, err = os.Stat(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	entries, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Len(t, entries, 1, "nothing else is left")
+
+	r := resolveArgs(t)
+	require.Empty(t, r.problems)
+	assert.Equal(t, path, r.file)
+	want := defaultSettings()
+	want.Brain, want.Root = []string{"wss://brain.example/executor", "unix:///run/b"}, []string{filepath.Join(work, "sub:ro")}
+	want.StateDir, want.DrainTimeout, want.Insecure, want.MaxSessions = filepath.Join(home, "state"), 40*time.Second, true, 3
+	want.ExecTools, want.Name, want.TokenCommands = []string{`{"command":["a b","010"],"name":"no"}`}, "yes: # no", []string{"a\nb"}
+	want.Config = path
+	assert.Equal(t, want, r.settings)
+
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, _, err = command(t, "config", "init")
+	require.ErrorContains(t, err, "is there already; edit it, replace it with --force, or name another place with --config")
+	assert.Equal(t, cli.ExitUsage, cli.Code(err))
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+	_, _, err = command(t, "config", "init", "--force")
+	require.NoError(t, err)
+	assert.Empty(t, resolveArgs(t).origins, "all is commented out")
+
+	_, _, err = command(t, "config", "init", "--config", filepath.Join(home, "x.yaml"), "--max-sessions", "0")
+	assert.ErrorContains(t, err, "--max-sessions: 0: want more than 0")
+	assert.NoFileExists(t, filepath.Join(home, "x.yaml"))
+	_, _, err = command(t, "config", "init", "--config", home, "--force")
+	assert.ErrorContains(t, err, "is not a file")
+	out, _, err = command(t, "config", "init", "--config", filepath.Join(home, "with space.yaml"), "--output", "json")
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"file": "`+filepath.Join(home, "with space.yaml")+`"}`, out)
+}
+
+// A link to the file stays one, and what it leads to is replaced.
+func TestConfigInitThroughALink(t *testing.T) {
+	isolate(t)
+	dir := t.TempDir()
+	real, link := filepath.Join(dir, "real.yaml"), filepath.Join(dir, "link.yaml")
+	require.NoError(t, os.WriteFile(real, []byte("name: a\n"), 0o600))
+	require.NoError(t, os.Symlink(real, link))
+	_, _, err := command(t, "config", "init", "--config", link, "--force")
+	require.NoError(t, err)
+	got, err := os.Readlink(link)
+	require.NoError(t, err)
+	assert.Equal(t, real, got)
+	raw, err := os.ReadFile(real)
+	require.NoError(t, err)
+	assert.Contains(t, string(raw), "#name:")
+}
+
+// What is commented out is the default: with every line taken in, nothing changes.
+func TestConfigInitHasEveryDefault(t *testing.T) {
+	isolate(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "config.yaml")
+	_, _, err := command(t, "config", "init", "--config", path)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, row := range table {
+		if row.flag != configFlag {
+			assert.Regexp(t, "(?m)^#"+row.key()+":", string(raw))
+		}
+	}
+	for line := range strings.Lines(string(raw)) {
+		assert.LessOrEqual(t, len([]rune(line)), commentWidth+2, "it can be read in a terminal")
+	}
+	all := regexp.MustCompile(`(?m)^#(\w+:)`).ReplaceAllString(string(raw), "$1")
+	require.NoError(t, os.WriteFile(path, []byte(all), 0o600))
+	r := resolveArgs(t, "--config", path)
+	require.Empty(t, r.problems)
+	want := defaultSettings()
+	want.Config = path
+	assert.True(t, reflect.DeepEqual(want, r.settings))
+	assert.Greater(t, len(r.origins), 10)
+}
+
+func TestConfigShow(t *testing.T) {
+	home := isolate(t)
+	file := filepath.Join(home, "c.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("max_sessions: 3\nbrain: 'wss://h/x?key=geheim99'\nbase_url: https://u:geheim99@h\ntoken_command: echo geheim99\n"+
+		"launch_prefix: [run, -e, API_TOKEN=geheim99, --password, geheim99, 'https://u:geheim99@h/']\nexec_tools: {name: a, command: [curl, -H, 'Authorization: Bearer geheim99']}\n"), 0o600))
+	t.Setenv("EXECUTOR_NAME", "n\x1b[31m")
+	t.Setenv("EXECUTOR_BRIAN", "geheim99")
+	out, errs, err := command(t, "config", "show", "--config", file, "--drain-timeout", "1m")
+	require.NoError(t, err)
+	assert.Regexp(t, `(?m)^max_sessions: 3 +# `+file+`:1$`, out)
+	assert.Regexp(t, `(?m)^drain_timeout: 1m0s +# flag --drain-timeout$`, out)
+	assert.Regexp(t, `(?m)^name: "n\\e\[31m" +# variable EXECUTOR_NAME$`, out)
+	assert.Regexp(t, `(?m)^log_level: info +# default$`, out)
+	assert.NotContains(t, out+errs, "geheim99", "no secret is shown")
+	assert.Contains(t, errs, "unknown variable EXECUTOR_BRIAN is ignored; did you mean EXECUTOR_BRAIN?")
+	shown := filepath.Join(home, "shown.yaml")
+	require.NoError(t, os.WriteFile(shown, []byte(out), 0o600))
+	assert.Empty(t, resolveArgs(t, "--config", shown).problems, "it is a configuration itself")
+
+	out, _, err = command(t, "config", "show", "--config", file, "--drain-timeout", "1m", "--output", "json")
+	require.NoError(t, err)
+	assert.NotContains(t, out, "geheim99")
+	var got struct {
+		File     string
+		Settings []shown2
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	assert.Len(t, got.Settings, len(table)-1)
+	byKey := map[string]shown2{}
+	for _, e := range got.Settings {
+		byKey[e.Key] = e
+	}
+	assert.Equal(t, shown2{"max_sessions", 3.0, origin{Kind: "file", Name: file, Line: 1}}, byKey["max_sessions"])
+	assert.Equal(t, shown2{"drain_timeout", "1m0s", origin{Kind: "flag", Name: "--drain-timeout"}}, byKey["drain_timeout"])
+	assert.Equal(t, origin{Kind: "variable", Name: "EXECUTOR_NAME"}, byKey["name"].Origin)
+	assert.Equal(t, origin{Kind: "default"}, byKey["log_level"].Origin)
+
+	_, _, err = command(t, "config", "show", "--max-sessions", "0")
+	assert.Equal(t, cli.ExitUsage, cli.Code(err))
+}
+
+type shown2 = shown
+
+func TestConfigCheck(t *testing.T) {
+	home := isolate(t)
+	file := filepath.Join(home, "c.yaml")
+	token := filepath.Join(home, "token")
+	require.NoError(t, os.WriteFile(token, []byte(testToken), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(home, "plain"), nil, 0o600))
+	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
+
+	write("brian: x\nmax_sessions: none\n")
+	out, _, err := command(t, "config", "check", "--config", file)
+	assert.Equal(t, cli.ExitUsage, cli.Code(err))
+	assert.Equal(t, "problem: "+file+":1:1: unknown key \"brian\"; did you mean \"brain\"?\nproblem: "+file+":2:15: max_sessions: \"none\": want a whole number\n"+
+		file+": 2 problems\n", out)
+
+	// What only a start would find.
+	write("brain: [ws://192.0.2.1/x, 'wss:/x']\ntoken_file: none\nroot: [none, plain]\nstate_dir: plain/state\nmin_backoff: 1m\ncapabilities: shel\nca_file: plain\n")
+	out, _, err = command(t, "config", "check", "--config", file)
+	assert.Equal(t, cli.ExitUsage, cli.Code(err))
+	for _, line := range []string{
+		file + `:1: brain URL "ws://192.0.2.1/x": ws:// would send the token in clear text to another host; use wss://, or allow it with --insecure`,
+		file + `:1: brain "wss:/x": the host is missing; want one like`,
+		file + ":2: token file " + filepath.Join(home, "none") + " does not exist; put the brain's token into it",
+		file + ":3: root " + filepath.Join(home, "none") + " does not exist; make it, or name another with --root",
+		file + ":3: root " + filepath.Join(home, "plain") + " is not a directory",
+		file + ":4: state_dir: " + filepath.Join(home, "plain") + " is not a directory; name another with --state-dir",
+		"max_backoff 30s is less than min_backoff 1m0s; raise it, or lower the other",
+		file + `:6: capabilities: there is no capability "shel"; did you mean "shell"?`,
+		file + ":7: ca-file " + filepath.Join(home, "plain") + " has no certificate in it",
+		file + ": 9 problems",
+	} {
+		assert.Contains(t, out, line)
+	}
+
+	write("brain: wss://brain.example/executor\ntoken_file: token\n")
+	out, _, err = command(t, "config", "check", "--config", file)
+	require.NoError(t, err)
+	assert.Contains(t, out, "warning: token file "+token+" has mode 0644")
+	assert.Contains(t, out, file+": ok, with 2 settings that are not the default's\n")
+	require.NoError(t, os.Chmod(token, 0o600))
+	out, _, err = command(t, "config", "check", "--config", file, "--output", "json")
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"ok": true, "file": "`+file+`", "problems": [], "warnings": []}`, out)
+	write("brian: x\n")
+	out, _, err = command(t, "config", "check", "--config", file, "--output", "json")
+	assert.Equal(t, cli.ExitUsage, cli.Code(err))
+	assert.JSONEq(t, `{"ok": false, "file": "`+file+`", "warnings": [], "problems": [{"source": "`+file+`", "line": 1, "column": 1, "key": "brian",
+		"problem": "unknown key \"brian\"; did you mean \"brain\"?", "did_you_mean": "brain", "remedy": "did you mean \"brain\"?"}]}`, out)
+}
+
+// Every problem that a start has with settings, check has too.
+func TestConfigCheckFindsWhatAStartFinds(t *testing.T) {
+	home := isolate(t)
+	token := filepath.Join(home, "token")
+	require.NoError(t, os.WriteFile(token, []byte(testToken), 0o600))
+	for _, args := range [][]string{
+		{},
+		{"--brain", "wss://h/", "--token-file", "/none"},
+		{"--brain", "wss://h/", "--brain", "wss://h/", "--token-file", token},
+		{"--brain", "wss://h/", "--token-file", token, "--token-file", token},
+		{"--brain", "wss://h/", "--token-file", token, "--token-command", "x"},
+		{"--brain", "unix+listen:///x"},
+		{"--brain", "wss://h:99999/", "--token-file", token},
+		{"--brain", "http://h/"},
+		{"--base-url", "https://h"},
+		{"--base-url", "https://h", "--environment-key-file", token},
+		{"--base-url", "https://h", "--environment", "e", "--environment-key-file", "/none"},
+		{"--brain", "wss://h/", "--workspace", "session", "--root", home + ":ro"},
+		{"--brain", "wss://h/", "--root", ":ro"},
+		{"--brain", "wss://h/", "--run-as", "nobody-of-that-name"},
+		{"--brain", "wss://h/", "--capabilities", "files,-files"},
+	} {
+		r := resolveArgs(t, args...)
+		require.Empty(t, r.problems, args)
+		s := r.settings
+		ctx := t.Context()
+		s.StateDir = filepath.Join(t.TempDir(), "state")
+		want := run(ctx, &s, nil, discard{})
+		require.Error(t, want, args)
+		r.checkStart()
+		assert.NotEmpty(t, r.problems, "%v: %v", args, want)
+		for _, p := range r.problems {
+			assert.NotContains(t, p.Text, "\n")
+			assert.NotEmpty(t, p.Remedy)
+		}
+	}
+}
+
+func TestUserWinsOverSystem(t *testing.T) {
+	home := isolate(t)
+	assert.Equal(t, []string{filepath.Join(home, ".config", "executor", "config.yaml"), systemConfig}, configPlaces())
+	t.Setenv("HOME", "")
+	assert.Equal(t, []string{systemConfig}, configPlaces())
+	out, _, err := command(t, "config", "--help")
+	require.NoError(t, err)
+	assert.Contains(t, out, "wins over the system's as a whole, they are not merged")
+}
+
+func TestGroupsOfCommands(t *testing.T) {
+	_, _, err := command(t, "config", "chek")
+	assert.ErrorContains(t, err, `there is no command "chek"; did you mean "check"?`)
+	assert.Equal(t, cli.ExitUsage, cli.Code(err))
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/agent-executor/executor/cmd/internal/cli"
+)
+
+func configShowCommand() *cobra.Command {
+	given := defaultSettings()
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Show the effective settings, and where each comes from",
+		Long: `Show the effective settings of executor run with the same flags, and where each comes from: a
+flag, a variable, a line of the file, or the default. What may be secret is not shown.
+
+` + configPrecedence,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r := resolveAll(cmd.Flags(), &given, os.Environ())
+			for _, text := range r.warnings {
+				if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", cli.Line(text)); err != nil {
+					return err
+				}
+			}
+			if err := r.err(); err != nil {
+				return err
+			}
+			return showConfig(r, cmd.OutOrStdout(), cli.JSON(cmd))
+		},
+	}
+	addFlags(c.Flags(), &given)
+	c.Flags().SortFlags = false
+	return c
+}
+
+// shown is one setting as it is shown.
+type shown struct {
+	Key    string `json:"key"`
+	Value  any    `json:"value"` // durations are texts, as they are written
+	Origin origin `json:"origin"`
+}
+
+func showConfig(r *resolved, w io.Writer, asJSON bool) error {
+	var list []shown
+	for _, t := range table {
+		if t.flag != configFlag {
+			list = append(list, shown{t.key(), t.shownValue(&r.settings), r.originOf(t.flag)})
+		}
+	}
+	if asJSON {
+		return cli.WriteJSON(w, struct {
+			File     string  `json:"file"` // "" = none
+			Ignored  string  `json:"ignored_file,omitempty"`
+			Settings []shown `json:"settings"`
+		}{r.file, r.ignored, list})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# file: %s\n", fileOrNone(r.file))
+	if r.ignored != "" {
+		fmt.Fprintf(&b, "# not read: %s\n", r.ignored)
+	}
+	for _, e := range list {
+		fmt.Fprintf(&b, "%-47s # %s\n", keyLine(e.Key, e.Value), e.Origin)
+	}
+	_, err := io.WriteString(w, cli.Text(b.String()))
+	return err
+}
+
+// plain is the value of a setting as JSON and YAML have it.
+func (t setting) plain(s *settings) any {
+	switch v := t.value(s).(type) {
+	case *time.Duration:
+		return v.String()
+	case *[]string:
+		if !t.object {
+			return append([]string{}, *v...)
+		}
+		list := []any{}
+		for _, text := range *v {
+			var one any
+			if json.Unmarshal([]byte(text), &one) != nil {
+				one = text
+			}
+			if many, ok := one.([]any); ok {
+				list = append(list, many...)
+			} else {
+				list = append(list, one)
+			}
+		}
+		return list
+	default:
+		return reflect.ValueOf(v).Elem().Interface()
+	}
+}
+
+// shownValue is plain without what may be secret.
+func (t setting) shownValue(s *settings) any {
+	value := t.plain(s)
+	if t.flag == "token-command" {
+		for i := range s.TokenCommands {
+			value.([]string)[i] = "(a command, not shown)"
+		}
+		return value
+	}
+	return withoutSecrets(value)
+}
+
+// secretWords finds NAME=VALUE and the like where the name is that of a secret.
+var secretWords = regexp.MustCompile(`(?i)((?:token|secret|passw(?:or)?d|credential|bearer|api[_-]?key|auth|_key)[\w-]*["']?(?:\s*[=:]\s*|\s+)["']?(?:(?:bearer|basic|token)\s+)?)[^\s"']+`)
+
+// withoutSecrets goes through all texts of a value.
+func withoutSecrets(value any) any {
+	switch v := value.(type) {
+	case string:
+		if strings.Contains(v, "://") && !strings.ContainsAny(v, " \t") {
+			if u, err := url.Parse(v); err != nil || u.User != nil || u.RawQuery != "" {
+				return redactURL(v)
+			}
+		}
+		return secretWords.ReplaceAllString(v, "${1}…")
+	case []string:
+		list, hideNext := make([]string, len(v)), false
+		for i, text := range v {
+			if list[i] = withoutSecrets(text).(string); hideNext {
+				list[i] = "…"
+			}
+			hideNext = secretFlag.MatchString(text)
+		}
+		return list
+	case []any:
+		list, hideNext := make([]any, len(v)), false
+		for i, e := range v {
+			if list[i] = withoutSecrets(e); hideNext {
+				list[i] = "…"
+			}
+			text, _ := e.(string)
+			hideNext = secretFlag.MatchString(text)
+		}
+		return list
+	case map[string]any:
+		out := map[string]any{}
+		for k, e := range v {
+			out[k] = withoutSecrets(e)
+		}
+		return out
+	}
+	return value
+}
+
+// secretFlag is a word behind which a secret stands as a word of its own.
+var secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(?:token|secret|passw(?:or)?d|credential|api-?key)$`)
+
+// yamlValue writes a value in one line.
+func yamlValue(value any) string {
+	var n yaml.Node
+	if err := n.Encode(value); err != nil {
+		return ""
+	}
+	var flow func(n *yaml.Node)
+	flow = func(n *yaml.Node) {
+		if n.Kind == yaml.ScalarNode {
+			n.Style &^= yaml.LiteralStyle | yaml.FoldedStyle
+			if strings.ContainsAny(n.Value, "\n\r") {
+				n.Style = yaml.DoubleQuotedStyle
+			}
+		} else {
+			n.Style = yaml.FlowStyle
+		}
+		for _, c := range n.Content {
+			flow(c)
+		}
+	}
+	flow(&n)
+	var out bytes.Buffer
+	e := yaml.NewEncoder(&out)
+	if err := e.Encode(&n); err != nil {
+		return ""
+	}
+	_ = e.Close()
+	return strings.TrimSpace(out.String())
+}

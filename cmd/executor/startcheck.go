@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/internal/cli"
+	"github.com/agent-executor/executor/executor"
+)
+
+// checkStart adds what only a start would find: what the settings name is looked at.
+// It changes nothing and connects nowhere, and runs no program of the user's.
+func (r *resolved) checkStart() {
+	s := &r.settings
+	hide := cli.NewRedactor(io.Discard)
+	before := len(r.problems)
+	r.checkBrains(hide)
+	r.checkCredentials(hide)
+	r.checkPlaces()
+	if s.MaxBackoff < s.MinBackoff {
+		r.add(r.at("max-backoff", "max_backoff %v is less than min_backoff %v; raise it, or lower the other", s.MaxBackoff, s.MinBackoff))
+	}
+	tools, err := execTools(s.ExecTools)
+	if err == nil {
+		_, err = standard.Select(standard.All(standard.Config{ExecTools: tools}), s.Capabilities)
+	}
+	if err != nil {
+		r.add(r.at("capabilities", "%w", err))
+	}
+	s.children = standard.NewChildren()
+	if err := configureChildren(s.children, s); err != nil {
+		flag := "run-as"
+		if s.RunAs == "" {
+			flag = "rlimit"
+		}
+		r.add(r.at(flag, "%w", err))
+	}
+	if len(r.problems) > before {
+		return
+	}
+	// Whatever else a start refuses.
+	agents, _, err := plan(s, hide)
+	if err != nil {
+		r.add(problemf("", "", "%s", hide.Redact(err.Error())))
+	}
+	for _, a := range agents {
+		if err := a.options.Check(); err != nil {
+			r.add(problemf("", "", "%s", hide.Redact(err.Error())))
+		}
+	}
+}
+
+// checkBrains judges the URLs, and the proxy to each.
+func (r *resolved) checkBrains(hide *cli.Redactor) {
+	s := r.settings
+	if len(s.Brain) == 0 && s.BaseURL == "" {
+		_, err := brainOf(&s)
+		r.add(r.at("brain", "%w", err))
+	}
+	for i := range s.Brain {
+		one := s
+		one.Brain = s.Brain[i : i+1]
+		u, err := brainOf(&one)
+		if err != nil {
+			r.add(r.at("brain", "%w", err))
+			continue
+		}
+		// Whether there is a token is looked at elsewhere.
+		if err := (executor.Options{URL: u.String(), Insecure: s.Insecure, Token: noToken}).Check(); err != nil {
+			r.add(r.at("brain", "%w", err))
+		}
+		if _, err := proxyOf(u, hide); err != nil {
+			r.add(problemf("", "", "%w", err))
+		}
+	}
+	for _, e := range []struct {
+		flag string
+		list []string
+	}{{"token-file", s.TokenFiles}, {"token-command", s.TokenCommands}} {
+		if len(s.Brain) == 0 {
+			continue
+		}
+		if err := oneForEach(e.flag, e.list, s.Brain); err != nil {
+			r.add(r.at(e.flag, "%w", err))
+		}
+	}
+}
+
+// checkCredentials looks at the files with secrets, and never says what is in them.
+func (r *resolved) checkCredentials(hide *cli.Redactor) {
+	s := r.settings
+	if _, err := tlsConfig(s.CAFile); err != nil {
+		r.add(r.at("ca-file", "%w", err))
+	}
+	for _, path := range s.TokenFiles {
+		if _, err := cli.ReadToken(path); err != nil {
+			r.add(r.at("token-file", "%w", err))
+		} else if w := cli.TokenFileWarning(path); w != "" {
+			r.warn(w)
+		}
+	}
+	if s.exchanges() {
+		s.TokenFile, s.TokenCommand = pick(s.TokenFiles, 0, ""), pick(s.TokenCommands, 0, "")
+		_, _, warning, err := exchangeSource(&s, nil, hide)
+		if err != nil {
+			flag := "base-url"
+			if s.BaseURL == "" || s.TokenFile == "" && s.TokenCommand == "" && s.Environment != "" && s.EnvironmentKeyFile != "" {
+				flag = "environment-key-file"
+			}
+			r.add(r.at(flag, "%w", err))
+		}
+		if warning != "" {
+			r.warn(warning)
+		}
+	} else if len(s.TokenFiles) > 0 && len(s.TokenCommands) > 0 {
+		r.add(r.at("token-command", "token_file and token_command are both given; leave one out"))
+	} else if len(s.TokenFiles) == 0 && len(s.TokenCommands) == 0 {
+		if _, _, warning, err := tokenSource(&s, hide); err != nil {
+			r.add(r.at("token-file", "%w", err))
+		} else if warning != "" {
+			r.warn(warning)
+		}
+	}
+}
+
+// checkPlaces looks at the roots and the state directory.
+func (r *resolved) checkPlaces() {
+	s := r.settings
+	for i := range s.Root {
+		if _, err := rootsOf(s.Root[i : i+1]); err != nil {
+			r.add(r.at("root", "%w", err))
+		}
+	}
+	if roots, err := rootsOf(s.Root); err == nil && s.Workspace == "session" && roots[0].ReadOnly {
+		r.add(r.at("workspace", "the first root is read-only, so that sessions cannot have directories of their own in it; name another first"))
+	}
+	if err := cli.CheckStateDir(s.StateDir, "executor"); err != nil {
+		r.add(r.at("state-dir", "%w", err))
+	} else if w := cli.StateDirWarning(s.StateDir); w != "" {
+		r.warn(w)
+	}
+	for _, root := range s.Root {
+		if inside(s.StateDir, root) {
+			r.warn(fmt.Sprintf("the state directory %s is inside the root %s, where sessions can read and change it; name another with --state-dir", s.StateDir, root))
+		}
+	}
+}
+
+// inside reports whether a directory is a root, as it is written in the settings, or
+// below it.
+func inside(dir, root string) bool {
+	list, err := rootsOf([]string{root})
+	if err != nil || dir == "" {
+		return false
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(list[0].Path, abs)
+	return err == nil && rel != ".." && !startsUp(rel)
+}
+
+func startsUp(rel string) bool {
+	up := ".." + string(os.PathSeparator)
+	return len(rel) >= len(up) && rel[:len(up)] == up
+}
+
+func noToken(context.Context) (string, error) { return "", nil }
