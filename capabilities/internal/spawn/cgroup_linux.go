@@ -84,6 +84,17 @@ func (c *cgroup) use(attr *syscall.SysProcAttr) {
 	}
 }
 
+// add takes in a process. One that cannot be taken in is known by other means.
+func (c *cgroup) add(pid int) {
+	if c == nil {
+		return
+	}
+	if f, err := os.OpenFile(filepath.Join(c.path, "cgroup.procs"), os.O_WRONLY, 0); err == nil {
+		_, _ = f.WriteString(strconv.Itoa(pid))
+		_ = f.Close()
+	}
+}
+
 // pids are the processes in the group and those below it. A nil group has none.
 func (c *cgroup) pids() map[int]bool {
 	if c == nil {

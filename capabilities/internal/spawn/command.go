@@ -49,6 +49,8 @@ type Command struct {
 	Terminal *os.File
 	// Extra become descriptors 3, 4, … of the child. The caller keeps them and closes them.
 	Extra []*os.File
+
+	filter *os.File // one more descriptor, for the sandbox
 }
 
 // StartError says why a command did not start.
@@ -125,10 +127,13 @@ func (c *Command) program(l *launch) (file string, argv []string, script *os.Fil
 		if file, err = l.lookup(argv[0], c.Dir); err != nil {
 			return "", nil, script, &StartError{Program: argv[0], Dir: c.Dir, PATH: os.Getenv("PATH"), Err: bare(err)}
 		}
-		return file, argv, script, nil
-	}
-	if file, err = lookPath(name, c.Dir, lookup(c.Env, "PATH")); err != nil {
+	} else if file, err = lookPath(name, c.Dir, lookup(c.Env, "PATH")); err != nil {
 		return "", nil, script, fail(err)
+	}
+	if l.confined() {
+		if file, argv, err = c.enclose(l, file, argv, script); err != nil {
+			return "", nil, script, &StartError{Program: name, Dir: c.Dir, Err: err}
+		}
 	}
 	return file, argv, script, nil
 }

@@ -33,7 +33,12 @@ func (g *Group) fork(file string, argv []string, attr *os.ProcAttr, label uint64
 func (g *Group) forkIn(home *cgroup, file string, argv []string, attr *os.ProcAttr, label uint64) (proc *os.Process, labelled bool, err error) {
 	own, sys := *attr, *attr.Sys
 	own.Sys = &sys
-	home.use(&sys)
+	if g.launch.confined() && g.thread == nil {
+		return nil, false, errNotConfined
+	}
+	if !g.launch.byThread() {
+		home.use(&sys)
+	}
 	forkOne := func() {
 		g.launch.prepare(&sys)
 		unblocked(func() {
@@ -42,20 +47,24 @@ func (g *Group) forkIn(home *cgroup, file string, argv []string, attr *os.ProcAt
 		if err != nil {
 			return
 		}
-		if err = g.launch.settle(proc.Pid); err != nil {
+		if err = g.launch.settle(proc.Pid, home); err != nil {
 			_ = proc.Kill()
 			_, _ = proc.Wait()
 		}
 	}
-	if g.keeper == nil || g.keeper.forker == nil {
+	if g.thread == nil {
 		runtime.LockOSThread() // a child that is held is let go by the thread that started it
 		defer runtime.UnlockOSThread()
 		forkOne()
 		return proc, labelled, err
 	}
-	g.keeper.forker.do(func(lasting bool) {
-		if lasting {
+	g.thread.do(func(lasting bool) {
+		switch {
+		case lasting:
 			dieWithParent(&sys)
+		case g.launch.confined(): // the thread has ended
+			err = errNotConfined
+			return
 		}
 		forkOne()
 	})

@@ -14,16 +14,28 @@ type forker struct {
 	done chan struct{}
 }
 
-// startForker starts the thread. It ends with stop.
-func startForker() *forker {
+// startForker starts the thread, and has it call enter first, if there is one. It ends with stop.
+func startForker(enter func() error) (*forker, error) {
 	f := &forker{work: make(chan func()), done: make(chan struct{})}
-	go f.run(f.work)
-	return f
+	entered := make(chan error, 1)
+	go f.run(f.work, enter, entered)
+	if err := <-entered; err != nil {
+		<-f.done
+		return nil, err
+	}
+	return f, nil
 }
 
-func (f *forker) run(works <-chan func()) {
+func (f *forker) run(works <-chan func(), enter func() error, entered chan<- error) {
 	defer close(f.done)
 	runtime.LockOSThread() // for good: the thread ends with this goroutine
+	if enter != nil {
+		if err := enter(); err != nil {
+			entered <- err
+			return
+		}
+	}
+	entered <- nil
 	for work := range works {
 		work()
 	}

@@ -34,6 +34,7 @@ type Group struct {
 
 	keeper   *Keeper // nil for none
 	launch   *launch // how its processes are started
+	thread   *forker // starts them; nil for any thread
 	labels   *labels
 	blocks   []uint64 // of labels, by their first; what was issued of all of them
 	issued   uint64
@@ -169,6 +170,9 @@ func start(g *Group, c Command, m mark) (_ *Process, err error) {
 	if script != nil {
 		theirs = append(theirs, script)
 	}
+	if c.filter != nil {
+		theirs = append(theirs, c.filter)
+	}
 
 	files, theirs, err := p.open(c, theirs)
 	if err != nil {
@@ -177,6 +181,9 @@ func start(g *Group, c Command, m mark) (_ *Process, err error) {
 	files = append(files, c.Extra...)
 	if script != nil {
 		files = append(files, script)
+	}
+	if c.filter != nil {
+		files = append(files, c.filter)
 	}
 	attr := &os.ProcAttr{
 		Dir:   c.Dir,
@@ -250,7 +257,7 @@ func (p *Process) open(c Command, theirs []io.Closer) ([]*os.File, []io.Closer, 
 		}
 		theirs = append(theirs, w)
 		files[i+1] = w
-		p.pumps = append(p.pumps, newPump(r, sink))
+		p.pumps = append(p.pumps, newPump(r, p.group.launch.masked(sink)))
 	}
 	return files, theirs, nil
 }

@@ -25,6 +25,7 @@ type Keeper struct {
 	mu        sync.Mutex
 	opened    bool
 	forker    *forker
+	ownForker *forker // for the commands of the executor itself; nil when it is the same
 	labels    *labels
 	id        string // the common part of all markers; empty for none
 	cgroup    *cgroup
@@ -68,6 +69,8 @@ type Report struct {
 	// Problem is why the instance could not be read or noted, so that what runs now may not be found
 	// after a kill; nil when it could.
 	Problem error
+	// Sandbox is why no sandbox could be opened although one is configured: nothing is started then.
+	Sandbox error
 }
 
 // Options configures a keeper. Zero fields are the defaults: all that the system has to offer.
@@ -118,7 +121,10 @@ func (k *Keeper) Open(dir string) Report {
 	k.since = now()
 	k.restore, k.means.Adoption = adopt()
 	if k.means.ParentDeath = diesWithParent; diesWithParent {
-		k.forker = startForker()
+		k.forker, _ = startForker(nil)
+	}
+	if k.launch.confined() {
+		report.Sandbox = k.openSandbox(i.id[:16])
 	}
 	return report
 }
@@ -193,6 +199,7 @@ func (k *Keeper) newGroup() *Group {
 		return g
 	}
 	g.keeper, g.labels = k, k.labels
+	g.thread = k.forker
 	g.id = k.id + "-" + g.id
 	return g
 }
@@ -212,8 +219,13 @@ func (k *Keeper) Close() []Survivor {
 	}
 	survivors = append(survivors, endStrays(k)...)
 	k.labels = nil
-	if k.forker != nil {
-		k.forker.stop()
+	for _, f := range []*forker{k.forker, k.ownForker} {
+		if f != nil {
+			f.stop()
+		}
+	}
+	if k.launch.confined() {
+		_ = k.launch.box.Close()
 	}
 	k.cgroup.remove()
 	k.restore()

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/agent-executor/executor/capabilities/internal/sandbox"
 )
 
 // Launch is how the children of a keeper are started, all of them and whatever a command says: as whom,
@@ -34,6 +36,11 @@ type Launch struct {
 	// Hook may change each start, after Prefix; its error becomes that of the start. It is called once
 	// for each, from several goroutines at once, and waited for.
 	Hook func(*Launching) error
+	// Sandbox is what commands may do; nil is all that their user may. It takes Open: a child of a keeper that is not
+	// open is not started.
+	Sandbox *sandbox.Policy
+	// Mask, when set, makes for each stream of output what changes the secrets in it; see Masker.
+	Mask func() Masker
 }
 
 // Launching is what is about to be started, for a hook to change.
@@ -46,9 +53,10 @@ type Launching struct {
 // launch is a Launch whose words were looked up. A nil one is the zero Launch. It does not change.
 type launch struct {
 	Launch
-	user    *otherUser // nil: the executor's own
-	program string     // that of the prefix, by its path
-	held    bool       // children stop at their start until they have their limits
+	user    *otherUser       // nil: the executor's own
+	program string           // that of the prefix, by its path
+	held    bool             // children stop at their start until they have their limits
+	box     *sandbox.Sandbox // nil: none
 }
 
 // resolve looks up what the policy names. Its errors name the field and the remedy.
@@ -86,6 +94,11 @@ func (l Launch) resolve() (*launch, error) {
 		}
 		r.user = a
 	}
+	if l.Sandbox != nil {
+		if err := r.confine(*l.Sandbox); err != nil {
+			return nil, err
+		}
+	}
 	return r, nil
 }
 
@@ -98,8 +111,8 @@ func (k *Keeper) Configure(l Launch) error {
 		return err
 	}
 	adjusts := len(r.Limits) > 0 || r.Nice != 0
-	r.held = adjusts && canHold
-	if adjusts || r.user != nil {
+	r.held = (adjusts || r.box != nil) && canHold
+	if adjusts || r.user != nil || r.box != nil {
 		if err := r.try(); err != nil {
 			return err
 		}
@@ -121,9 +134,14 @@ func (l *launch) try() error {
 	}
 	bare := *l
 	bare.Prefix, bare.Hook = nil, nil
+	thread, stop, err := bare.trial()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	start := func() (*Process, error) {
 		g := NewGroup()
-		g.launch = &bare
+		g.launch, g.thread = &bare, thread
 		return g.Start(Command{Argv: []string{shell, "-c", "read x"}, Dir: string(filepath.Separator), Input: true})
 	}
 	p, err := start()
@@ -236,6 +254,9 @@ func (l *launch) words() []string {
 	}
 	if l.Hook != nil {
 		add("commands are started through a hook")
+	}
+	if l.box != nil {
+		list = append(list, l.box.Words()...)
 	}
 	return list
 }

@@ -54,9 +54,9 @@ func (l *launch) prepare(attr *syscall.SysProcAttr) {
 
 // settle gives a child that was just started what it is to have, and lets it go if it is held. It is
 // called on the same thread. After an error the child has been killed; it is still to be waited for.
-func (l *launch) settle(pid int) error {
+func (l *launch) settle(pid int, home *cgroup) error {
 	if l == nil || !l.held {
-		adjustOOMScore(pid, l.oomScore())
+		l.aside(func() { l.place(pid, home) })
 		if l == nil {
 			return nil
 		}
@@ -69,7 +69,7 @@ func (l *launch) settle(pid int) error {
 		return nil // its exit status says how
 	}
 	err := l.limit(pid)
-	adjustOOMScore(pid, l.oomScore())
+	l.aside(func() { l.place(pid, home) })
 	if err != nil {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
@@ -78,6 +78,14 @@ func (l *launch) settle(pid int) error {
 		err = errors.Join(err, fmt.Errorf("let the child go: %w", detach))
 	}
 	return err
+}
+
+// place does what needs the rights of the executor itself.
+func (l *launch) place(pid int, home *cgroup) {
+	if l.byThread() { // else it was started there
+		home.add(pid)
+	}
+	adjustOOMScore(pid, l.oomScore())
 }
 
 // waitStopped waits until the child has stopped at its exec. Its end, should it come first, is left to

@@ -32,7 +32,7 @@ func (l *launch) prepare(attr *syscall.SysProcAttr) {
 }
 
 // settle sets the niceness of a child that runs already.
-func (l *launch) settle(pid int) error {
+func (l *launch) settle(pid int, _ *cgroup) error {
 	if l != nil && l.Nice != 0 {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, pid, l.Nice) // best effort: it may have ended
 	}

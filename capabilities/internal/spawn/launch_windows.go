@@ -24,6 +24,6 @@ func resources() map[string]int { return nil }
 
 func (l *launch) prepare(*syscall.SysProcAttr) {}
 
-func (l *launch) settle(int) error { return nil }
+func (l *launch) settle(int, *cgroup) error { return nil }
 
 func ownerOf(fs.FileInfo) (uid, gid uint32, ok bool) { return 0, 0, false }

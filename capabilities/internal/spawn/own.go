@@ -81,6 +81,9 @@ func (k *Keeper) ownGroup() (g *Group, lasting bool) {
 	if k.own == nil {
 		k.own = k.newGroup()
 		k.own.launch = nil
+		if k.ownForker != nil {
+			k.own.thread = k.ownForker
+		}
 	}
 	return k.own, true
 }
