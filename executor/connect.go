@@ -56,7 +56,7 @@ func (e *Executor) connectLoop(ctx context.Context) error {
 	fresh := false // the credential was rejected, and another one is being tried
 	failed := 0    // attempts since the last healthy connection
 	for {
-		e.setState(StateConnecting, nil)
+		e.connecting()
 		a := e.connectOnce(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -66,6 +66,7 @@ func (e *Executor) connectLoop(ctx context.Context) error {
 			delays.reset()
 			fresh, failed = false, 0
 		}
+		e.attempted(a.err, failed)
 		if end := permanent(a.err); end != nil {
 			if credentialRejected(end) && (!fresh || e.creds.reused()) && e.hasFreshToken(ctx) {
 				e.log.Warn("credential rejected, trying the one there is now", zap.Error(a.err))
@@ -85,6 +86,7 @@ func (e *Executor) connectLoop(ctx context.Context) error {
 			delay = 0 // who dials waits
 		}
 		e.setState(StateWaiting, a.err)
+		e.waitsUntil(delay)
 		e.log.Warn("not connected", zap.Error(a.err), zap.Duration("retry_in", delay.Round(time.Millisecond)))
 		if !e.pause(ctx, delay, retryFloor(a.err)) {
 			return nil
@@ -178,7 +180,7 @@ func (e *Executor) hasFreshToken(ctx context.Context) bool {
 func (e *Executor) token(ctx context.Context) (string, error) {
 	given, err := e.creds.get(ctx)
 	if err != nil {
-		return "", err
+		return "", errCredential{err}
 	}
 	e.takeID(given)
 	return given.Token, nil

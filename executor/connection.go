@@ -45,6 +45,7 @@ func (e *Executor) newConnection(frames rpc.Frames) *connection {
 	})
 	e.mu.Lock()
 	e.gate = make(chan struct{})
+	e.expectLocked(e.opts.RequestTimeout)
 	e.mu.Unlock()
 	c.rpc.Start()
 	return c
@@ -118,6 +119,7 @@ func (c *connection) register(ctx context.Context) error {
 	}
 	e.brainLimits = withDefaults(r.Limits)
 	e.notices.begin(c)
+	e.registered(c)
 	e.setConn(c)
 	close(e.gate)
 	e.mu.Unlock()
@@ -178,6 +180,7 @@ func (c *connection) serve(ctx context.Context) (healthy bool, err error) {
 	stop()
 	c.e.mu.Lock()
 	c.e.setConn(nil)
+	c.e.expectLocked(c.e.opts.RequestTimeout)
 	c.e.mu.Unlock()
 	c.end(protocol.CloseGoingAway, "")
 	loops.Wait()

@@ -74,8 +74,8 @@ type Executor struct {
 	quiet        chan struct{} // closed when both fall to zero; nil when nobody waits
 	stateGone    error         // the state directory is not there any more
 	phase        State
-	lastError    string
-	maxFrame     int // what the brain takes
+	seen         seen // what Status says of the past
+	maxFrame     int  // what the brain takes
 }
 
 // New makes an executor. It takes the state directory, which Run lets go, and starts
@@ -158,6 +158,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	case err = <-loop:
 	}
 	refused := err != nil
+	e.expect(-1)
 	e.endSessions(errShutdown)
 	if !refused {
 		e.sayGoodbye()
@@ -169,85 +170,6 @@ func (e *Executor) Run(ctx context.Context) error {
 	e.state.stop()
 	e.setState(StateStopped, nil)
 	return errors.Join(err, e.registry.Close(), e.closeState())
-}
-
-// State of an executor as a whole.
-type State string
-
-const (
-	StateConnecting State = "connecting" // dialling or registering
-	StateWaiting    State = "waiting"    // until the next attempt
-	StateReady      State = "ready"
-	StateDraining   State = "draining"
-	StateStopped    State = "stopped"
-)
-
-// Status is a snapshot of what an executor does.
-type Status struct {
-	State        State           `json:"state"`
-	Brain        string          `json:"brain"`
-	ExecutorID   string          `json:"executor_id,omitempty"`
-	ConnectionID string          `json:"connection_id,omitempty"`
-	LeaseLeft    time.Duration   `json:"lease_left"`
-	Sessions     []SessionStatus `json:"sessions"`
-	CallsRunning int             `json:"calls_running"`
-	// Processes counts what runs for sessions and is no call.
-	Processes   int   `json:"processes"`
-	ResultsOwed int   `json:"results_owed"`
-	ResultsLost int64 `json:"results_lost"`
-	// NotificationsDropped counts what was not sent since there was no connection, or
-	// no room before a brain that reads slowly: progress, status.
-	NotificationsDropped int64  `json:"notifications_dropped"`
-	LastError            string `json:"last_error,omitempty"`
-	// Degraded says why nothing can be kept over a restart just now.
-	Degraded string `json:"degraded,omitempty"`
-}
-
-type SessionStatus struct {
-	ID        string `json:"id"`
-	State     string `json:"state"`
-	Calls     int    `json:"calls"`
-	Processes int    `json:"processes"`
-}
-
-// Status may be called at any time.
-func (e *Executor) Status() Status {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := Status{State: e.phase, Brain: e.knownURL(), ExecutorID: e.executorID, ConnectionID: e.connectionID,
-		LeaseLeft: max(0, e.lease.left()), CallsRunning: e.running, Processes: e.working, ResultsOwed: e.box.Owed(),
-		ResultsLost: e.lost.Load(), NotificationsDropped: e.dropped.Load(), LastError: e.lastError, Sessions: []SessionStatus{}}
-	if e.conn == nil {
-		s.ConnectionID = ""
-	}
-	for _, id := range e.activeSessions() {
-		s.Sessions = append(s.Sessions, e.sessions[id].status())
-	}
-	if err := e.degraded(); err != nil {
-		s.Degraded = err.Error()
-	}
-	return s
-}
-
-func (e *Executor) setState(s State, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.draining && s != StateStopped {
-		s = StateDraining
-	}
-	if err != nil {
-		e.lastError = e.creds.hide(err.Error())
-	}
-	if s != e.phase {
-		e.phase = s
-		e.states.tell(s) // under the lock, for the order
-	}
-}
-
-func (e *Executor) noteError(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.lastError = e.creds.hide(err.Error())
 }
 
 // stateHook calls the user's OnState in order, on a goroutine of its own, so that a

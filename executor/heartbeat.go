@@ -85,12 +85,14 @@ func (c *connection) beat(ctx context.Context, timeout time.Duration, away <-cha
 	var refused *protocol.Error
 	switch {
 	case errors.As(err, &refused) && refused.Data.Retryable:
+		c.e.contact(c.nextContact())
 		c.log.Warn("heartbeat refused for now", zap.Error(err)) // the lease runs on
 		return nil
 	case err != nil:
 		return causeOfEnd(ctx, err)
 	}
 	c.beats++
+	c.e.contact(c.nextContact())
 	c.e.notices.read(c, told)
 	c.e.lease.renew(sent, leaseTTL(r.LeaseTTLMS))
 	if r.Drain {

@@ -14,3 +14,7 @@ type HeldError = dirlock.HeldError
 // end of the process. New does it with its StateDir; it is for programs that keep
 // something beside that.
 func LockDir(dir string) (io.Closer, error) { return dirlock.Lock(dir) }
+
+// LockHolder says whether a process holds a directory that LockDir takes, and which: pid
+// is 0 when it is not known. It takes nothing and makes nothing.
+func LockHolder(dir string) (pid int, held bool) { return dirlock.Holder(dir) }

@@ -364,12 +364,6 @@ func (s *session) end(cause *protocol.Error, reason string) {
 	s.log.Info("session ended", zap.String("reason", reason))
 }
 
-func (s *session) status() SessionStatus {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return SessionStatus{ID: s.assign.SessionID, State: s.phase, Calls: len(s.running), Processes: s.processes}
-}
-
 func errDraining() *protocol.Error {
 	return protocol.Errorf(protocol.CodeExecutorBusy, "the executor is draining and takes no new work").WithReason(protocol.ReasonDraining)
 }

@@ -50,7 +50,7 @@ Ctrl-C cancels the call.`,
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			var result protocol.ToolResultParams
-			if err := newClient(dir).do(ctx, http.MethodPost, "/v1/call", q, &result); err != nil {
+			if err := newClient(dir).Do(ctx, http.MethodPost, "/v1/call", q, &result); err != nil {
 				if errors.Is(err, context.Canceled) {
 					return cli.WithCode(cli.ExitFailed, errors.New("interrupted; the call is cancelled"))
 				}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/brain"
 )
@@ -53,39 +54,28 @@ type callRequest struct {
 	WaitMS   int64           `json:"wait_ms"` // for an executor to be connected
 }
 
-// answerError is the answer to a request that failed.
-type answerError struct {
-	Error string `json:"error"`
-}
-
 func (s *server) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/executors", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, s.executors())
+		cli.Answer(w, http.StatusOK, s.executors())
 	})
 	mux.HandleFunc("POST /v1/call", func(w http.ResponseWriter, r *http.Request) {
 		var q callRequest
 		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxInputBytes))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&q); err != nil {
-			answer(w, http.StatusBadRequest, answerError{"bad request: " + err.Error()})
+			cli.Answer(w, http.StatusBadRequest, cli.AnswerError{Error: "bad request: " + err.Error()})
 			return
 		}
 		result, err := s.call(r.Context(), q)
 		if err != nil {
-			answer(w, http.StatusUnprocessableEntity, answerError{err.Error()})
+			cli.Answer(w, http.StatusUnprocessableEntity, cli.AnswerError{Error: err.Error()})
 			return
 		}
-		answer(w, http.StatusOK, result)
+		cli.Answer(w, http.StatusOK, result)
 	})
 	mux.HandleFunc("POST /v1/exec", s.exec)
 	return mux
-}
-
-func answer(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v)
 }
 
 func (s *server) executors() []executorInfo {

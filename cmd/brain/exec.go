@@ -61,7 +61,7 @@ passed on; the connection may be lost and come back meanwhile.`,
 
 // execution is one brain exec.
 type execution struct {
-	client         *client
+	client         *cli.Client
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	signals        <-chan os.Signal
@@ -104,7 +104,7 @@ func (x *execution) run(ctx context.Context, q execRequest) error {
 	work.Go(func() { x.carry(ctx, q, file, onTerminal) })
 	go x.carryInput(ctx) // may wait for a key for ever; it ends with this process
 
-	resp, err := x.client.stream(ctx, "/v1/exec", io.MultiReader(bytes.NewReader(first), body))
+	resp, err := x.client.Stream(ctx, http.MethodPost, "/v1/exec", io.MultiReader(bytes.NewReader(first), body))
 	if err != nil {
 		return err
 	}
@@ -189,15 +189,6 @@ func (x *execution) carry(ctx context.Context, q execRequest, file *os.File, onT
 			return
 		}
 	}
-}
-
-// stream sends a request whose body and answer are carried at the same time.
-func (c *client) stream(ctx context.Context, path string, body io.Reader) (io.ReadCloser, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://brain"+path, body)
-	if err != nil {
-		return nil, err
-	}
-	return c.send(ctx, r)
 }
 
 // signalNumbers are those that end programs, for the exit code of a shell.

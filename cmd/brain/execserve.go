@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/brain"
 )
@@ -59,11 +60,11 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	in := json.NewDecoder(r.Body)
 	var q execRequest
 	if err := in.Decode(&q); err != nil {
-		answer(w, http.StatusBadRequest, answerError{"bad request: " + err.Error()})
+		cli.Answer(w, http.StatusBadRequest, cli.AnswerError{Error: "bad request: " + err.Error()})
 		return
 	}
 	if err := control.EnableFullDuplex(); err != nil {
-		answer(w, http.StatusInternalServerError, answerError{err.Error()})
+		cli.Answer(w, http.StatusInternalServerError, cli.AnswerError{Error: err.Error()})
 		return
 	}
 	w.Header().Set("Content-Type", "application/jsonl")

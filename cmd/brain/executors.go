@@ -24,7 +24,7 @@ func executorsCommand() *cobra.Command {
 				return err
 			}
 			var list []executorInfo
-			if err := newClient(dir).do(cmd.Context(), http.MethodGet, "/v1/executors", nil, &list); err != nil {
+			if err := newClient(dir).Do(cmd.Context(), http.MethodGet, "/v1/executors", nil, &list); err != nil {
 				return err
 			}
 			if cli.JSON(cmd) {

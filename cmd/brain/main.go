@@ -41,5 +41,3 @@ func stateDir(cmd *cobra.Command) (string, error) {
 	}
 	return abs, nil
 }
-
-func socketPath(dir string) string { return filepath.Join(dir, "control.sock") }

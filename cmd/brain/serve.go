@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -25,7 +24,6 @@ import (
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/brain"
-	"github.com/agent-executor/executor/protocol/rpc"
 )
 
 const shutdownTimeout = 10 * time.Second
@@ -102,7 +100,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) error 
 		return fmt.Errorf("listen: %w; choose another address with --listen", err)
 	}
 	defer listener.Close()
-	control, err := listenControl(o.stateDir)
+	control, err := cli.ListenControl(o.stateDir)
 	if err != nil {
 		return err
 	}
@@ -234,21 +232,4 @@ func (s *server) authenticate(r *http.Request) (brain.Principal, error) {
 		return brain.Principal{}, protocol.Errorf(protocol.CodeUnauthorized, "the token is not this brain's")
 	}
 	return brain.Principal{Name: "token"}, nil
-}
-
-// listenControl opens the control socket, for its owner only. The state directory is
-// locked, so that a socket that is there is a dead brain's.
-func listenControl(dir string) (net.Listener, error) {
-	path := socketPath(dir)
-	if len(path) > rpc.MaxSocketPath {
-		return nil, cli.Usagef("the path of the control socket %s is longer than %d bytes; name a shorter --state-dir", path, rpc.MaxSocketPath)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("control socket: %w", err)
-	}
-	l, err := listenPrivate(path)
-	if err != nil {
-		return nil, fmt.Errorf("control socket: %w", err)
-	}
-	return l, nil
 }

@@ -38,7 +38,7 @@ type running struct {
 	t      *testing.T
 	addr   string
 	dir    string
-	client *client
+	client *cli.Client
 	stop   func() error // ends the server
 }
 
@@ -49,7 +49,7 @@ func startServer(t *testing.T) *running {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	control, err := listenControl(dir)
+	control, err := cli.ListenControl(dir)
 	require.NoError(t, err)
 	s := newServer(testToken, zap.NewNop())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -103,7 +103,7 @@ func (r *running) ask(q callRequest) (protocol.ToolResultParams, error) {
 	if q.Input == nil {
 		q.Input = json.RawMessage(`{}`)
 	}
-	err := r.client.do(r.t.Context(), http.MethodPost, "/v1/call", q, &result)
+	err := r.client.Do(r.t.Context(), http.MethodPost, "/v1/call", q, &result)
 	return result, err
 }
 
@@ -160,7 +160,7 @@ func TestCallIsCancelledWithItsRequest(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		var result protocol.ToolResultParams
-		ended <- r.client.do(ctx, http.MethodPost, "/v1/call", callRequest{Tool: "hang", Session: "s", Input: json.RawMessage(`{}`), WaitMS: 10_000}, &result)
+		ended <- r.client.Do(ctx, http.MethodPost, "/v1/call", callRequest{Tool: "hang", Session: "s", Input: json.RawMessage(`{}`), WaitMS: 10_000}, &result)
 	}()
 	running := func() string {
 		for _, x := range r.brain.Executors() {
@@ -196,9 +196,9 @@ func TestShutdownFreesCallersAndExecutorsComeBack(t *testing.T) {
 		t.Fatalf("the executor left: %v", err)
 	default:
 	}
-	_, err := os.Stat(socketPath(r.dir))
+	_, err := os.Stat(cli.ControlSocket(r.dir))
 	assert.ErrorIs(t, err, os.ErrNotExist)
-	assert.ErrorContains(t, r.client.do(t.Context(), http.MethodGet, "/v1/executors", nil, nil), "no brain runs with the state directory")
+	assert.ErrorContains(t, r.client.Do(t.Context(), http.MethodGet, "/v1/executors", nil, nil), "no brain runs with the state directory")
 }
 
 func TestAuthenticate(t *testing.T) {
@@ -222,14 +222,10 @@ func TestAuthenticate(t *testing.T) {
 func TestControlSocketIsPrivate(t *testing.T) {
 	r := startServer(t)
 	if runtime.GOOS != "windows" {
-		info, err := os.Stat(socketPath(r.dir))
+		info, err := os.Stat(cli.ControlSocket(r.dir))
 		require.NoError(t, err)
 		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	}
-	_, err := listenControl(filepath.Join(t.TempDir(), strings.Repeat("long", 30)))
-	assert.ErrorContains(t, err, "name a shorter --state-dir")
-	assert.Equal(t, cli.ExitUsage, cli.Code(err))
-
 	resp, err := http.Get("http://" + r.addr + "/v1/executors")
 	require.NoError(t, err)
 	defer resp.Body.Close()

@@ -6,7 +6,8 @@
 //
 // Its parts: settings.go is the table of all settings, config.go reads them from
 // flags, variables and the file; credential.go and exchange.go are token and certificates; run.go
-// makes an agent of it all; demo.go shows the whole story in one process.
+// makes an agent of it all; control.go is what a running agent answers to operate.go's
+// status, drain and stop, which ask.go asks; demo.go shows the whole story in one process.
 package main
 
 import (
@@ -27,6 +28,7 @@ func main() { os.Exit(cli.Main(context.Background(), newRoot())) }
 func newRoot() *cobra.Command {
 	root := cli.NewRoot("executor", "The hands of an AI agent on this machine")
 	root.AddCommand(demoCommand(), runCommand(), versionCommand())
+	root.AddCommand(statusCommand(), drainCommand(), stopCommand())
 	return root
 }
 

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -94,6 +95,12 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		log.Warn(warning)
 	}
 
+	o := &operation{settings: s, started: time.Now(), hide: hide, log: log}
+	ctl := newControl(s.StateDir, hide, log)
+	defer func() {
+		o.ended = err
+		ctl.close()
+	}()
 	openChildren(s.children, s.StateDir, log)
 	defer closeChildren(s.children, log)
 	if err := build(agents, log); err != nil {
@@ -114,12 +121,11 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	defer orphans.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	o.agents, o.cancel = agents, cancel
+	o.answer(ctl)
+	ctl.start()
 	stop := onSignals(signals, log, signalActions{
-		drain: func() {
-			for _, a := range agents {
-				_ = a.ex.Drain(context.Background())
-			}
-		},
+		drain:  func() { o.drain(0) },
 		cancel: cancel,
 		exit:   os.Exit,
 	})

@@ -81,6 +81,24 @@ func holder(f *os.File) int {
 	return pid
 }
 
+// Holder says whether a directory is held, and by which process: pid is 0 when it is not
+// known. It makes nothing.
+func Holder(dir string) (pid int, held bool) {
+	path := filepath.Join(dir, "lock")
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return 0, false
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close() // which lets it go again
+	if !errors.Is(lockFile(f), errLocked) {
+		return 0, false
+	}
+	return holder(f), true
+}
+
 // Check returns an error when the directory is not there any more, or is another one:
 // then somebody else can take it.
 func (h *Held) Check() error {

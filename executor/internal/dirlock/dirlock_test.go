@@ -54,3 +54,18 @@ func TestLockOfNoFile(t *testing.T) {
 	_, err = Lock(dir)
 	require.ErrorContains(t, err, "remove it")
 }
+
+func TestHolder(t *testing.T) {
+	dir := t.TempDir()
+	_, is := Holder(dir)
+	require.False(t, is)
+	require.NoFileExists(t, filepath.Join(dir, "lock"), "nothing is made")
+	held, err := Lock(dir)
+	require.NoError(t, err)
+	pid, is := Holder(dir)
+	require.True(t, is)
+	require.Equal(t, os.Getpid(), pid)
+	require.NoError(t, held.Close())
+	_, is = Holder(dir)
+	require.False(t, is, "the file is there, and nobody has it")
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/cmd/internal/cli"
+)
+
+const (
+	// controlTimeout bounds how long a client may take to send a request and to read an
+	// answer, each line of one that is a stream.
+	controlTimeout = 10 * time.Second
+	// controlLook is how often it is looked whether the socket is still there, and tried
+	// to make it where that failed.
+	controlLook = 30 * time.Second
+	// controlGoodbye is how long clients have to read the last line when the program ends.
+	controlGoodbye = 2 * time.Second
+	maxControlBody = 1 << 20
+)
+
+// control is what the running agent answers on the control socket in its state directory:
+// HTTP with JSON, for the same user and root alone. What a command that this agent has
+// started asks for is answered, but it changes nothing: it must not approve its own call.
+//
+//	c := newControl(dir, hide, log)
+//	c.handle("GET /status", func(r *http.Request) (any, error) { … })
+//	c.start()
+//	defer c.close()
+//
+// Routes are added before start. Handlers are called concurrently.
+type control struct {
+	dir  string
+	hide *cli.Redactor
+	log  *zap.Logger
+	mux  *http.ServeMux
+
+	server  *http.Server
+	leaving context.Context // done when close was called
+	leave   context.CancelFunc
+	work    sync.WaitGroup
+}
+
+func newControl(dir string, hide *cli.Redactor, log *zap.Logger) *control {
+	c := &control{dir: dir, hide: hide, log: log.Named("control"), mux: http.NewServeMux()}
+	c.leaving, c.leave = context.WithCancel(context.Background())
+	c.server = &http.Server{Handler: http.HandlerFunc(c.serve), ReadHeaderTimeout: controlTimeout, IdleTimeout: controlTimeout,
+		MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(c.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			if peer, ok := cli.PeerOf(conn); ok {
+				ctx = context.WithValue(ctx, peerKey{}, peer)
+			}
+			return ctx
+		}}
+	return c
+}
+
+type peerKey struct{}
+
+// peerOf is who asks, where the system says it.
+func peerOf(ctx context.Context) (cli.Peer, bool) {
+	p, ok := ctx.Value(peerKey{}).(cli.Peer)
+	return p, ok
+}
+
+// controlError is an error with the HTTP status of its answer; any other error is 422.
+type controlError struct {
+	status int
+	error
+}
+
+func (e controlError) Unwrap() error { return e.error }
+
+var errOwnCommand = controlError{http.StatusForbidden, errors.New("a command that this executor has started may not control it; ask from a terminal of your own")}
+
+// handle adds a route, METHOD /path, whose answer is one value. The request's context
+// ends with the client.
+func (c *control) handle(pattern string, h func(r *http.Request) (any, error)) {
+	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		v, err := h(r)
+		if err != nil {
+			c.refuse(w, err)
+			return
+		}
+		_ = c.write(w, http.StatusOK, v)
+	})
+}
+
+// stream adds a route whose answer is lines, each a value given to send. The context ends
+// with the client, and with send's error; it does not end when the agent leaves, which a
+// handler waits for by c.leaving.
+func (c *control) stream(pattern string, h func(r *http.Request, send func(v any) error) error) {
+	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		begun := false
+		err := h(r, func(v any) error {
+			begun = true
+			return c.write(w, http.StatusOK, v)
+		})
+		if err != nil && !begun {
+			c.refuse(w, err)
+		}
+	})
+}
+
+func (c *control) serve(w http.ResponseWriter, r *http.Request) {
+	deadline := time.Now().Add(controlTimeout)
+	_ = http.NewResponseController(w).SetReadDeadline(deadline)
+	if peer, ok := peerOf(r.Context()); ok && r.Method != http.MethodGet && startedHere(peer.PID) {
+		c.log.Warn("a command that this executor has started asked to control it", zap.Int("pid", peer.PID), zap.String("path", r.URL.Path))
+		c.refuse(w, errOwnCommand)
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			c.log.Error("handler panicked", zap.String("path", r.URL.Path), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			c.refuse(w, controlError{http.StatusInternalServerError, errors.New("the request failed unexpectedly; see the executor's log")})
+		}
+	}()
+	r.Body = http.MaxBytesReader(w, r.Body, maxControlBody)
+	c.mux.ServeHTTP(w, r)
+}
+
+func (c *control) refuse(w http.ResponseWriter, err error) {
+	status := http.StatusUnprocessableEntity
+	var e controlError
+	if errors.As(err, &e) {
+		status = e.status
+	}
+	_ = c.write(w, status, cli.AnswerError{Error: err.Error()})
+}
+
+// write writes one value and a line's end, with no secret in it.
+func (c *control) write(w http.ResponseWriter, status int, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	out := http.NewResponseController(w)
+	_ = out.SetWriteDeadline(time.Now().Add(controlTimeout))
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+	}
+	if _, err := io.WriteString(w, c.hide.Redact(string(raw))+"\n"); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// body reads a request's body into v: an object without unknown members, or nothing.
+func body(r *http.Request, v any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil && !errors.Is(err, io.EOF) {
+		return controlError{http.StatusBadRequest, fmt.Errorf("bad request: %w", err)}
+	}
+	return nil
+}
+
+// start makes the socket and serves it until close. Where it cannot be made, or is
+// removed, it is tried again: the agent works without.
+func (c *control) start() {
+	c.work.Go(func() {
+		failed := false
+		for c.leaving.Err() == nil {
+			l, err := cli.ListenControl(c.dir)
+			if err != nil {
+				if !failed {
+					c.log.Warn("no control socket: status, drain, stop and approvals do not reach this executor; trying again", zap.Error(err))
+				}
+				failed = true
+				select {
+				case <-time.After(controlLook):
+				case <-c.leaving.Done():
+				}
+				continue
+			}
+			if failed {
+				c.log.Info("the control socket is there")
+			}
+			failed = true // what ends it now is a failure, unless it is close
+			c.serveAt(l)
+		}
+	})
+}
+
+// serveAt serves one socket until it is gone or close is called.
+func (c *control) serveAt(l *cli.ControlListener) {
+	defer l.Close()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = c.server.Serve(l)
+	}()
+	timer := time.NewTimer(controlLook)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.leaving.Done():
+			<-served // close ends it
+			return
+		case <-timer.C:
+			timer.Reset(controlLook)
+		}
+		if err := l.Check(); err != nil {
+			c.log.Warn("the control socket was removed, making it again", zap.Error(err))
+			_ = l.Close()
+			<-served
+			return
+		}
+	}
+}
+
+// close lets the handlers say their last and ends them. The socket is gone then. It may
+// be called without start.
+func (c *control) close() {
+	c.leave()
+	ctx, cancel := context.WithTimeout(context.Background(), controlGoodbye)
+	defer cancel()
+	if c.server.Shutdown(ctx) != nil {
+		_ = c.server.Close()
+	}
+	c.work.Wait()
+}
+
+// startedHere reports whether a process descends from this one, as far as the system
+// says; one whose parent has ended belongs to this one where it adopts orphans.
+func startedHere(pid int) bool {
+	self := os.Getpid()
+	if pid == self {
+		return false
+	}
+	for range 64 { // deeper than anybody nests; a loop is none of a living system
+		if pid <= 1 {
+			return false
+		}
+		if pid = parentOf(pid); pid == self {
+			return true
+		}
+	}
+	return true
+}

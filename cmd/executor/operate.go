@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/cmd/internal/cli"
+	"github.com/agent-executor/executor/executor"
+)
+
+// watchEvery is how often it is looked whether what is waited for has changed.
+const watchEvery = 200 * time.Millisecond
+
+// operation is the running program seen from outside: what it is, how it does, and how it
+// is told to leave. Its methods may be called concurrently.
+type operation struct {
+	settings *settings
+	agents   []*agent
+	started  time.Time
+	cancel   context.CancelFunc // ends all agents now
+	hide     *cli.Redactor
+	log      *zap.Logger
+	ended    error // why the program ends; set before the control is closed
+}
+
+// programStatus is the answer to GET /status.
+type programStatus struct {
+	PID      int           `json:"pid"`
+	Version  string        `json:"version"`
+	Started  time.Time     `json:"started"`
+	StateDir string        `json:"state_dir"`
+	Config   string        `json:"config,omitempty"`
+	Ready    bool          `json:"ready"` // registered with each brain that was not given up, and taking work
+	Brains   []brainStatus `json:"brains"`
+}
+
+// brainStatus is one brain in programStatus.
+type brainStatus struct {
+	Name string `json:"name"`
+	executor.Status
+}
+
+// leaving is a line of the answer to POST /drain and POST /stop. The last one says that
+// everything has ended; without it the program was killed.
+type leaving struct {
+	Status   *programStatus `json:"status,omitempty"`
+	Left     bool           `json:"left,omitempty"`
+	ExitCode int            `json:"exit_code"`
+	Error    string         `json:"error,omitempty"`
+}
+
+// drainRequest is the body of POST /drain.
+type drainRequest struct {
+	DeadlineMS int64 `json:"deadline_ms,omitempty"` // 0: the drain timeout
+}
+
+func (o *operation) status() programStatus {
+	s := programStatus{PID: os.Getpid(), Version: executor.Version(), Started: o.started, StateDir: o.settings.StateDir, Config: o.settings.Config}
+	for _, a := range o.agents {
+		b := brainStatus{a.name, a.ex.Status()}
+		b.Brain = redactURL(b.Brain)
+		s.Brains = append(s.Brains, b)
+	}
+	s.Ready = ready(s.Brains)
+	return s
+}
+
+// ready reports whether all brains that are served are registered with.
+func ready(brains []brainStatus) bool {
+	n := 0
+	for _, b := range brains {
+		switch b.State {
+		case executor.StateReady:
+			n++
+		case executor.StateStopped: // it was given up, and the others are served on
+		default:
+			return false
+		}
+	}
+	return n > 0
+}
+
+// drain lets all finish, for at most limit; 0 is the drain timeout.
+func (o *operation) drain(limit time.Duration) {
+	ctx := context.Background()
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		context.AfterFunc(ctx, cancel) // its end is the deadline
+	}
+	for _, a := range o.agents {
+		_ = a.ex.Drain(ctx)
+	}
+}
+
+// answer adds the routes of the program itself.
+func (o *operation) answer(c *control) {
+	c.handle("GET /status", func(*http.Request) (any, error) { return o.status(), nil })
+	c.stream("POST /drain", func(r *http.Request, send func(any) error) error {
+		var q drainRequest
+		if err := body(r, &q); err != nil {
+			return err
+		}
+		if q.DeadlineMS < 0 {
+			return controlError{http.StatusBadRequest, errors.New("deadline_ms: want 0, for the drain timeout, or more")}
+		}
+		o.log.Info("asked to finish and leave", asker(r)...)
+		o.drain(time.Duration(q.DeadlineMS) * time.Millisecond)
+		return o.tell(r.Context(), c, send)
+	})
+	c.stream("POST /stop", func(r *http.Request, send func(any) error) error {
+		o.log.Warn("asked to stop now", asker(r)...)
+		o.cancel()
+		return o.tell(r.Context(), c, send)
+	})
+}
+
+func asker(r *http.Request) []zap.Field {
+	p, ok := peerOf(r.Context())
+	if !ok {
+		return nil
+	}
+	return []zap.Field{zap.Int("by_uid", p.UID), zap.Int("by_pid", p.PID)}
+}
+
+// tell says how the program stands whenever that changes, until it has left.
+func (o *operation) tell(ctx context.Context, c *control, send func(any) error) error {
+	var last string
+	for {
+		s := o.status()
+		if text := waitsFor(s); text != last {
+			last = text
+			if err := send(leaving{Status: &s}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.leaving.Done():
+			line := leaving{Left: true}
+			if err := redacted(o.ended, o.hide); err != nil {
+				line.ExitCode, line.Error = cli.Code(err), err.Error()
+			}
+			return send(line)
+		case <-time.After(watchEvery):
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+)
+
+// ControlSocket is the socket at which a running program with that state directory is
+// asked, with HTTP and JSON.
+func ControlSocket(dir string) string { return filepath.Join(dir, controlName) }
+
+const (
+	controlName = "control.sock"
+	// controlNew is a directory in which the socket is made, so that there is no moment
+	// at which others could use it. It is shorter than the name the socket gets.
+	controlNew = ".c"
+
+	// maxControlConns are served at once; further ones wait to be accepted.
+	maxControlConns = 64
+)
+
+// ControlListener is the control socket of a program. Only its owner's processes and
+// root's are let in, which is checked by the system's word for who has connected and not
+// only by the socket's mode. Its methods may be used concurrently; Close ends it.
+type ControlListener struct {
+	net.Listener
+	path string
+	file os.FileInfo // what it was when it was made
+	room chan struct{}
+	done chan struct{}
+	once sync.Once
+
+	refused atomic.Int64 // connections of other users
+}
+
+// ListenControl makes the control socket, for its owner only. The caller holds the state
+// directory's lock: a socket that is there is a dead program's, and is replaced.
+func ListenControl(dir string) (*ControlListener, error) {
+	l, err := listenControl(dir)
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	return l, nil
+}
+
+func listenControl(dir string) (*ControlListener, error) {
+	path, made := ControlSocket(dir), filepath.Join(dir, controlNew)
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSocket == 0 {
+		return nil, fmt.Errorf("%s is there and is no socket; remove it", path)
+	}
+	_ = os.RemoveAll(made) // what a program left that was killed here
+	if err := os.Mkdir(made, 0o700); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(made)
+	name := filepath.Join(made, "s")
+	l, err := listenAt(name)
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // Close looks first whose it is
+	if err = os.Chmod(name, 0o600); err == nil {
+		err = os.Rename(name, path)
+	}
+	var file os.FileInfo
+	if err == nil {
+		file, err = os.Lstat(path)
+	}
+	if err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	return &ControlListener{Listener: l, path: path, file: file, room: make(chan struct{}, maxControlConns), done: make(chan struct{})}, nil
+}
+
+// Accept takes the next connection of the owner or of root.
+func (l *ControlListener) Accept() (net.Conn, error) {
+	select {
+	case l.room <- struct{}{}:
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			<-l.room
+			return nil, err
+		}
+		peer, known := PeerOf(c)
+		if known && peer.UID != 0 && peer.UID != os.Geteuid() {
+			l.refused.Add(1)
+			_ = c.Close()
+			continue
+		}
+		return &controlConn{Conn: c, leave: sync.OnceFunc(func() { <-l.room })}, nil
+	}
+}
+
+// Refused is how many connections of other users there were.
+func (l *ControlListener) Refused() int64 { return l.refused.Load() }
+
+// Check returns an error when nobody can connect any more, since the socket's file was
+// removed or replaced.
+func (l *ControlListener) Check() error {
+	info, err := os.Lstat(l.path)
+	switch {
+	case err != nil:
+		return err
+	case !os.SameFile(info, l.file):
+		return errors.New("the control socket was replaced")
+	}
+	return nil
+}
+
+// Close ends Accept and removes the socket, if it is still this one. It may be called
+// twice.
+func (l *ControlListener) Close() (err error) {
+	l.once.Do(func() {
+		close(l.done)
+		err = l.Listener.Close()
+		if l.Check() == nil {
+			_ = os.Remove(l.path)
+		}
+	})
+	return err
+}
+
+// controlConn gives its place back when it is closed.
+type controlConn struct {
+	net.Conn
+	leave func()
+}
+
+func (c *controlConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
+
+// Peer is who has connected to a Unix socket.
+type Peer struct{ UID, PID int }
+
+// PeerOf asks the system who is at the other end; false where it does not say.
+func PeerOf(c net.Conn) (Peer, bool) {
+	if wrapped, ok := c.(*controlConn); ok {
+		c = wrapped.Conn
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return Peer{}, false
+	}
+	return peerOf(u)
+}
