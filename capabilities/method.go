@@ -15,6 +15,10 @@ type Prepared struct {
 	// Lane orders requests: those with the same non-empty lane on one connection are
 	// handled one after another, in order of arrival.
 	Lane string
+	// ID is what the request is about, a process for example; "" when it is nothing that has a name. Effect says
+	// what is going to happen.
+	ID     string
+	Effect Effect
 	// Run calls the handler with the session of SessionID or, for a method of the
 	// machine, with the machine's session. The result is a pointer, so that a
 	// protocol.Blob is seen as one; it is nil for notifications and with an error.
@@ -82,7 +86,8 @@ func HandleNotification[P protocol.InSession](r *Registrar, n protocol.Notificat
 		if id == "" {
 			return Prepared{}, errNoSession
 		}
-		return Prepared{SessionID: id, Lane: n.Name, Run: func(ctx context.Context, s *Session) (any, error) {
+		about, effect := effectOfMethod(n.Spec, p)
+		return Prepared{SessionID: id, Lane: n.Name, ID: about, Effect: effect, Run: func(ctx context.Context, s *Session) (any, error) {
 			return nil, h(ctx, s, p)
 		}}, nil
 	}})
@@ -92,6 +97,7 @@ var errNoSession = protocol.Errorf(protocol.CodeInvalidParams, "session_id: requ
 
 func newRequest[P, R any](m protocol.Method[P, R], id string, p P, h func(context.Context, *Session, P) (R, error)) Prepared {
 	req := Prepared{SessionID: id}
+	req.ID, req.Effect = effectOfMethod(m.Spec, p)
 	if m.Lane != nil {
 		req.Lane = m.Lane(p)
 	}

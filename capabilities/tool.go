@@ -22,6 +22,9 @@ type Tool struct {
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage // of ToolOutput.Structured; nil = none
 	Annotations  protocol.Annotations
+	// Command is the program that the tool runs, with its first arguments, if it is one: what a policy sees in
+	// front of the arguments of [Effect].
+	Command []string
 }
 
 // ToolHandler runs one call whose input has been checked and decoded. It is the
@@ -60,12 +63,13 @@ func AddTool[In any](r *Registrar, t Tool, h func(context.Context, *Call, In) (p
 			Name: t.Name, Description: t.Description, Annotations: t.Annotations,
 			InputSchema: input.schema, OutputSchema: bytes.Clone(t.OutputSchema),
 		},
-		prepare: func(raw json.RawMessage) (ToolHandler, error) {
+		prepare: func(raw json.RawMessage) (ToolHandler, func() Effect, error) {
 			in, err := input.decode(raw)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			return func(ctx context.Context, c *Call) (protocol.ToolOutput, error) { return h(ctx, c, in) }, nil
+			return func(ctx context.Context, c *Call) (protocol.ToolOutput, error) { return h(ctx, c, in) },
+				func() Effect { return effectOfTool(t, in) }, nil
 		},
 	})
 }
@@ -84,7 +88,7 @@ func checkOutputSchema(raw json.RawMessage) error {
 type RegisteredTool struct {
 	capability string
 	info       protocol.ToolInfo
-	prepare    func(json.RawMessage) (ToolHandler, error)
+	prepare    func(json.RawMessage) (ToolHandler, func() Effect, error)
 }
 
 // Info is what is advertised. The schemas are not to be written to.
@@ -103,7 +107,15 @@ func (t *RegisteredTool) Capability() string { return t.capability }
 // missing; every type is the wanted one. null for an optional member is the same
 // as leaving it out, 3.0 is an integer, and of members with the same name the
 // last wins.
-func (t *RegisteredTool) Prepare(input json.RawMessage) (ToolHandler, error) { return t.prepare(input) }
+func (t *RegisteredTool) Prepare(input json.RawMessage) (ToolHandler, error) {
+	h, _, err := t.prepare(input)
+	return h, err
+}
+
+// PrepareEffect is Prepare, and says what the call is going to do.
+func (t *RegisteredTool) PrepareEffect(input json.RawMessage) (ToolHandler, func() Effect, error) {
+	return t.prepare(input)
+}
 
 // asInvalidParams makes sure that what leaves Prepare is a *protocol.Error.
 func asInvalidParams(err error) error {

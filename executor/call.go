@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/executor/gate"
 	"github.com/agent-executor/executor/executor/internal/outbox"
 	"github.com/agent-executor/executor/protocol"
 )
@@ -29,8 +31,10 @@ type call struct {
 	cancel  context.CancelCauseFunc
 	started time.Time
 	once    sync.Once
-	done    chan struct{} // closed when the result is recorded
-	spilled string        // where the whole text of a long result is
+	done    chan struct{}  // closed when the result is recorded
+	spilled string         // where the whole text of a long result is
+	ended   func(gate.End) // of the verdict; nil: nobody wants to know
+	refused atomic.Bool    // it has waited, and is not run
 }
 
 // toolCall answers tool.call at once (spec section 6): what can be refused is
@@ -62,32 +66,33 @@ func (e *Executor) accept(p protocol.ToolCallParams) (start func(), err error) {
 	if !ok {
 		return nil, e.unknownTool(p.Tool)
 	}
-	handler, err := tool.Prepare(p.Input)
+	handler, effect, err := tool.PrepareEffect(p.Input)
 	if err != nil {
 		return nil, err
 	}
 	if e.opts.Wrap != nil {
 		handler = e.opts.Wrap(handler)
 	}
-	if p.Permission != nil && p.Permission.Mode == protocol.PermissionAlwaysAsk {
-		handler = denied // until there is somebody to ask, running it would be the wrong answer
+	verdict := e.decideCall(s, p, effect)
+	if verdict.Refuse != nil {
+		return nil, verdict.Refuse
 	}
-	c := &call{s: s, params: p, started: time.Now(), done: make(chan struct{}),
+	c := &call{s: s, params: p, started: time.Now(), done: make(chan struct{}), ended: verdict.Ended,
 		caps: capabilities.NewCall(capabilities.CallConfig{Session: s.caps, ID: p.ToolCallID, Tool: tool, Input: p.Input})}
 	if err := e.begin(c); err != nil {
+		c.notStarted(err)
 		return nil, err
 	}
 	state, err := e.box.Accept(p, tool.Info().Annotations.ReadOnly)
 	if err != nil || state != outbox.Fresh {
 		e.finished(c)
+		c.notStarted(err)
 		return nil, err
 	}
+	if verdict.Wait != nil {
+		handler = c.waits(verdict.Wait, handler)
+	}
 	return func() { go c.run(handler) }, nil
-}
-
-// denied is what runs in place of a tool that nobody can be asked about.
-func denied(context.Context, *capabilities.Call) (protocol.ToolOutput, error) {
-	return protocol.ToolOutput{}, errNobodyToAsk
 }
 
 // begin counts the call, unless the session or the executor takes no more. What ends
@@ -204,8 +209,12 @@ func (c *call) finish(ctx context.Context, out protocol.ToolOutput, err error) {
 		if err := c.caps.Close(); err != nil {
 			c.s.log.Warn("spill file was not written", zap.String("call", c.params.ToolCallID), zap.Error(err))
 		}
+		c.tellEnd(r)
 		if err := c.s.e.box.Put(r); err != nil {
 			c.s.log.Error("result was not recorded", zap.String("call", c.params.ToolCallID), zap.Error(err))
+		}
+		if c.refused.Load() {
+			c.s.e.box.ForgetWaiting(c.params.SessionID, c.params.ToolCallID)
 		}
 		c.s.e.deliverNow()
 		if ce := c.s.log.Check(zap.DebugLevel, "call ended"); ce != nil {

@@ -77,12 +77,13 @@ func (e *Executor) capabilityMethod(m capabilities.RegisteredMethod) rpc.Prepare
 		if err != nil {
 			return "", nil, err
 		}
+		input := e.keptInput(p, raw)
 		return p.Lane, func(ctx context.Context) (any, error) {
 			if err := e.awaitGate(ctx); err != nil {
 				return nil, err
 			}
 			if m.Machine {
-				return p.Run(ctx, e.machine)
+				return e.runMethod(ctx, m.Spec, p, input, e.machine)
 			}
 			s, err := e.lookup(p.SessionID)
 			switch {
@@ -97,7 +98,7 @@ func (e *Executor) capabilityMethod(m capabilities.RegisteredMethod) rpc.Prepare
 			defer cancel(nil)
 			stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
 			defer stop()
-			return p.Run(ctx, s.caps)
+			return e.runMethod(ctx, m.Spec, p, input, s.caps)
 		}, nil
 	}
 }

@@ -141,6 +141,7 @@ var (
 	errReplacedWork = protocol.Errorf(protocol.CodeCanceled, "the session was assigned again with a higher fencing token")
 	errNotHeld      = protocol.Errorf(protocol.CodeCanceled, "the brain no longer holds the session")
 	errNobodyToAsk  = protocol.Errorf(protocol.CodeForbidden, "the call needs the local user's confirmation, and this executor has no way to ask for it").WithReason(protocol.ReasonLocalConfirmationDenied)
+	errLeaving      = protocol.Errorf(protocol.CodeCanceled, "the executor is leaving; this waited for the local user's confirmation and had not started")
 	errShutdown     = protocol.Errorf(protocol.CodeCanceled, "the executor was shut down")
 )
 

@@ -38,6 +38,8 @@ type Executor struct {
 
 	life    context.Context // of sessions; ends in Run's shutdown
 	endLife context.CancelCauseFunc
+	staying context.Context // ends when draining is set
+	depart  context.CancelCauseFunc
 	work    sync.WaitGroup // sessions being prepared or ended
 	ran     atomic.Bool
 	leave   chan struct{} // told when asked to leave, or to leave sooner; see shutdown.go
@@ -105,6 +107,7 @@ func New(opts Options) (*Executor, error) {
 		return nil, err
 	}
 	e.life, e.endLife = context.WithCancelCause(context.Background())
+	e.staying, e.depart = context.WithCancelCause(e.life)
 	e.machine = capabilities.NewSession(e.life, capabilities.SessionConfig{Peer: peer{e}, Logger: opts.Logger})
 	return e, nil
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/executor/gate"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/rpc"
 )
@@ -68,7 +69,11 @@ type Options struct {
 	DrainTimeout      time.Duration // for running calls when asked to leave (default 30 s)
 	InlineResultBytes int           // longer text is spilled to a file (default 32 KiB)
 
-	// Wrap is called around every tool: approval, audit, redaction.
+	// Decide is asked before anything is accepted that a session wants done: every tool's call, and every
+	// method that starts or changes something. Package trust has one. nil: all is done, but what permission.mode
+	// says must be asked about is denied, since there is nobody to ask.
+	Decide gate.Decide
+	// Wrap is called around every tool: redaction, measuring.
 	Wrap func(next capabilities.ToolHandler) capabilities.ToolHandler
 	// OnState is told of changes, in order, on a goroutine of its own.
 	OnState func(State)

@@ -53,6 +53,7 @@ func (e *Executor) beginDrain(reason string, limit time.Duration) {
 	e.draining = true
 	if !already {
 		e.drainReason = reason
+		e.depart(errLeaving)
 	}
 	e.mu.Unlock()
 	if !already {
@@ -102,6 +103,7 @@ func (e *Executor) awaitQuiet(ctx context.Context) {
 func (e *Executor) endSessions(cause *protocol.Error) {
 	e.mu.Lock()
 	e.draining = true
+	e.depart(errLeaving)
 	all := make([]*session, 0, len(e.sessions))
 	for _, s := range e.sessions {
 		all = append(all, s)

@@ -34,7 +34,10 @@ func (b *Box) Note(scope, name string, value []byte) {
 }
 
 // ForgetNote forgets one note. One that is not there is forgotten already.
-func (b *Box) ForgetNote(scope, name string) {
+func (b *Box) ForgetNote(scope, name string) { b.forgetNote(scope, name, false) }
+
+// forgetNote waits for the disk when that is asked for.
+func (b *Box) forgetNote(scope, name string, sync bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.notes[scope][name]
@@ -47,7 +50,9 @@ func (b *Box) ForgetNote(scope, name string) {
 	}
 	if !e.ref.IsZero() {
 		end := &entry{key: e.key, phase: phaseNote, forgotten: true}
-		b.save(end, noteOf(end))
+		record := noteOf(end)
+		record.Sync = sync
+		b.save(end, record)
 	}
 	b.unneeded(e)
 	delete(b.unsaved, e)

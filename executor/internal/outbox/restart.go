@@ -39,8 +39,9 @@ func Open(dir string) (*Box, error) {
 	}); err != nil {
 		return nil, err
 	}
-	b.take(left)
 	b.takeNotes(noted)
+	b.take(left)
+	b.ForgetNotes(waitingScope)
 	b.wounded = slices.ContainsFunc(b.losses, func(l Loss) bool { return !l.Torn })
 	b.compactLater()
 	debug.FreeOSMemory() // whole segments were read, which will not be again
@@ -146,7 +147,10 @@ func (b *Box) take(left leftovers) {
 		}
 	}
 	for _, e := range open {
-		_ = b.Put(unknown(e, protocol.CodeInternalError,
-			"the executor ended while this call ran or before its result was recorded; whether it has done its work is not known, and it is not run again"))
+		text := "the executor ended while this call ran or before its result was recorded; whether it has done its work is not known, and it is not run again"
+		if b.waited(e) {
+			text = "the executor ended while this call waited for the local user's confirmation: it had not started, and it is not run"
+		}
+		_ = b.Put(unknown(e, protocol.CodeInternalError, text))
 	}
 }
