@@ -226,7 +226,7 @@ func (p *Process) open(c Command, theirs []io.Closer) ([]*os.File, []io.Closer, 
 	if c.Terminal != nil {
 		return []*os.File{c.Terminal, c.Terminal, c.Terminal}, theirs, nil
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	null, err := nullDevice()
 	if err != nil {
 		return nil, theirs, err
 	}
@@ -251,7 +251,7 @@ func (p *Process) open(c Command, theirs []io.Closer) ([]*os.File, []io.Closer, 
 		if sink == nil {
 			continue
 		}
-		r, w, err := os.Pipe()
+		r, w, err := outputPipe()
 		if err != nil {
 			return nil, theirs, err
 		}

@@ -124,11 +124,8 @@ func adjustOOMScore(pid, step int) {
 	if step == 0 {
 		return // it inherits the executor's
 	}
-	own, err := os.ReadFile("/proc/self/oom_score_adj")
-	if err != nil {
-		return
-	}
-	score, err := strconv.Atoi(string(bytes.TrimSpace(own)))
+	var buf [16]byte
+	score, err := strconv.Atoi(string(bytes.TrimSpace(readProc(buf[:], os.Getpid(), "oom_score_adj"))))
 	if err != nil {
 		return
 	}
