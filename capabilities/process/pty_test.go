@@ -47,7 +47,7 @@ func TestPTYLastWords(t *testing.T) {
 	var all sync.WaitGroup
 	for lane := range 4 {
 		all.Go(func() {
-			for i := range 15 {
+			for i := range full(15, 6) {
 				p := onPTY(t, fmt.Sprintf("%d-%d", lane, i), `seq 1 2000; echo last words`)
 				if i%5 == 0 {
 					p.Argv[2] += `; trap '' HUP; sleep 700 &`

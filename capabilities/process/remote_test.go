@@ -316,7 +316,7 @@ func TestRemotePush(t *testing.T) {
 			pieces <- p
 		})
 	})
-	p := script(`for i in $(seq 1 300); do echo line $i; sleep 0.003; done`)
+	p := script(`for i in $(seq 1 100); do echo line $i; sleep 0.01; done`)
 	p.OnFull = protocol.OnFullBlock
 	x := r.start(p)
 	stop := r.cutting(100 * time.Millisecond)
@@ -344,7 +344,7 @@ func TestRemotePush(t *testing.T) {
 			}
 			if p.EOF {
 				var want strings.Builder
-				for i := range 300 {
+				for i := range 100 {
 					fmt.Fprintf(&want, "line %d\n", i+1)
 				}
 				assert.Equal(t, want.String(), string(got))
