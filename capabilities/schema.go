@@ -33,6 +33,21 @@ func inferSchema(t reflect.Type) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
+// OutputSchema is the schema of a structured result, for Tool.OutputSchema: that of the
+// struct Out as encoding/json writes it. Members without omitempty or omitzero are always
+// there, others than these never. It panics when the type has no schema.
+func OutputSchema[Out any]() json.RawMessage {
+	s, err := inferSchema(reflect.TypeFor[Out]())
+	if err != nil {
+		panic(fmt.Sprintf("capabilities: output: %v", err))
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("capabilities: output: %v", err))
+	}
+	return raw
+}
+
 var (
 	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()

@@ -113,3 +113,18 @@ func TestToolInfo(t *testing.T) {
 	require.Equal(t, protocol.ToolInfo{Name: "given", Description: "d", InputSchema: given, OutputSchema: given,
 		Annotations: protocol.Annotations{ReadOnly: true}}, tool.Info())
 }
+
+func TestOutputSchema(t *testing.T) {
+	type part struct {
+		Path string `json:"path"`
+	}
+	got := OutputSchema[struct {
+		Parts []part `json:"parts"`
+		More  *part  `json:"more,omitempty"`
+		Count int    `json:"count"`
+	}]()
+	object := `{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}`
+	require.JSONEq(t, `{"type":"object","properties":{"parts":{"type":"array","items":`+object+`},"more":`+object+
+		`,"count":{"type":"integer"}},"required":["parts","count"],"additionalProperties":false}`, string(got))
+	require.Panics(t, func() { OutputSchema[int]() })
+}

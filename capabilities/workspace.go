@@ -43,6 +43,7 @@ type openRoot struct {
 	spelled string // as configured, absolute and clean
 	real    string // the same without symbolic links, as it was when opened
 	handle  *os.Root
+	top     *os.File // the same directory
 	info    fs.FileInfo
 }
 
@@ -101,12 +102,18 @@ func (w *Workspace) open(r Root) error {
 	if err != nil {
 		return err
 	}
-	info, err := handle.Stat(".")
+	top, err := handle.Open(".")
 	if err != nil {
 		handle.Close()
 		return err
 	}
-	w.roots = append(w.roots, openRoot{Root: r, spelled: spelled, real: real, handle: handle, info: info})
+	info, err := top.Stat()
+	if err != nil {
+		top.Close()
+		handle.Close()
+		return err
+	}
+	w.roots = append(w.roots, openRoot{Root: r, spelled: spelled, real: real, handle: handle, top: top, info: info})
 	return nil
 }
 
@@ -114,6 +121,9 @@ func (w *Workspace) open(r Root) error {
 func (w *Workspace) Close() error {
 	var errs []error
 	for _, r := range w.roots {
+		if err := r.top.Close(); !errors.Is(err, fs.ErrClosed) {
+			errs = append(errs, err)
+		}
 		errs = append(errs, r.handle.Close())
 	}
 	return errors.Join(errs...)
@@ -179,11 +189,14 @@ func (w *Workspace) resolve(path string, follow, write bool) (Path, error) {
 	case strings.ContainsRune(name, 0):
 		return Path{}, protocol.Errorf(protocol.CodeInvalidParams, "the path %s contains a NUL character", QuoteName(name))
 	}
-	cur, err := w.walk(name, follow)
-	if err != nil {
-		return Path{}, err
+	root, rel, ok := w.direct(name)
+	if !ok || !linkless(root.top, rel, follow) {
+		cur, err := w.walk(name, follow)
+		if err != nil {
+			return Path{}, err
+		}
+		root, rel = w.locate(cur)
 	}
-	root, rel := w.locate(cur)
 	switch {
 	case root == nil:
 		return Path{}, w.outside(name)
@@ -193,7 +206,7 @@ func (w *Workspace) resolve(path string, follow, write bool) (Path, error) {
 		return Path{}, protocol.Errorf(protocol.CodeForbidden, "%s is below %s, which is read-only", QuoteName(name), QuoteName(root.Path)).
 			WithReason(protocol.ReasonWorkspaceReadOnly)
 	}
-	return Path{Root: root.handle, Rel: rel, Abs: cur, Display: w.display(cur)}, nil
+	return w.pathAt(root, rel), nil
 }
 
 // walk takes name apart and goes along it one step at a time as the kernel would,

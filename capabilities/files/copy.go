@@ -162,20 +162,13 @@ func (f *Files) copyDir(ctx context.Context, s *capabilities.Session, from capab
 	case inside(to, from):
 		return out, protocol.Errorf(protocol.CodeInvalidParams, "%s is inside %s", to.Display, from.Display)
 	}
-	at, err := openPlace(to)
-	if err != nil {
-		return out, err
-	}
-	defer at.close()
-	release, err := f.locks.acquire(ctx, at.key())
+	at, info, release, err := f.lockedPlace(ctx, to)
 	if err != nil {
 		return out, err
 	}
 	defer release()
 	taken := protocol.Errorf(protocol.CodeConflict, "%s exists already: a directory takes nothing's place; delete it first or choose another name", to.Display)
-	if info, err := at.lstat(); err != nil {
-		return out, err
-	} else if info != nil {
+	if info != nil {
 		return out, taken
 	}
 	src, err := from.OpenDir()

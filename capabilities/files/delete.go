@@ -49,22 +49,13 @@ func (f *Files) deleteOnce(ctx context.Context, s *capabilities.Session, in dele
 	if err != nil {
 		return out, err
 	}
-	at, err := openPlace(p)
-	if err != nil {
-		return out, err
-	}
-	defer at.close()
-	release, err := f.locks.acquire(ctx, at.key())
+	at, info, release, err := f.lockedPlace(ctx, p)
 	if err != nil {
 		return out, err
 	}
 	defer release()
-	info, err := at.lstat()
-	if err == nil && info == nil {
-		err = protocol.Errorf(protocol.CodeNotFound, "%s does not exist", p.Display)
-	}
-	if err != nil {
-		return out, err
+	if info == nil {
+		return out, protocol.Errorf(protocol.CodeNotFound, "%s does not exist", p.Display)
 	}
 	r := &remover{ctx: ctx, w: w}
 	if info.IsDir() && in.Recursive {

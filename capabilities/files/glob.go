@@ -72,7 +72,8 @@ func (f *Files) addGlob(r *capabilities.Registrar) {
 		Name: "glob",
 		Description: fmt.Sprintf("Find files by name, the most recently changed first, %s by default. *.go is for one directory, **/*.go for all below it. ",
 			count(globLimit)) + leftOutNote,
-		Annotations: protocol.Annotations{ReadOnly: true, Idempotent: true},
+		OutputSchema: capabilities.OutputSchema[globOutput](),
+		Annotations:  protocol.Annotations{ReadOnly: true, Idempotent: true},
 	}, f.glob)
 }
 

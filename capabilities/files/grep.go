@@ -46,35 +46,28 @@ func (in grepInput) Check() error {
 	return checkLimit(in.Limit)
 }
 
-// grepOutput is the structured result. Matches are grepMatch, grepFile or grepCount
-// values, by mode.
+// grepOutput is the structured result.
 type grepOutput struct {
-	Matches       []any    `json:"matches"`
-	Count         int      `json:"count"`         // matching lines in all files; in mode files those with a match
-	FilesMatched  int      `json:"files_matched"` // also those that are not in Matches
-	FilesSearched int      `json:"files_searched"`
-	Truncated     bool     `json:"truncated"`           // there are more than Matches has
-	LinesCut      int      `json:"lines_cut,omitempty"` // lines in Matches of which only a part is there
-	Skipped       *skipped `json:"skipped,omitempty"`
+	Matches       []grepMatch `json:"matches"`
+	Count         int         `json:"count"`         // matching lines in all files; in mode files those with a match
+	FilesMatched  int         `json:"files_matched"` // also those that are not in Matches
+	FilesSearched int         `json:"files_searched"`
+	Truncated     bool        `json:"truncated"`           // there are more than Matches has
+	LinesCut      int         `json:"lines_cut,omitempty"` // lines in Matches of which only a part is there
+	Skipped       *skipped    `json:"skipped,omitempty"`
 }
 
+// grepMatch is a match in mode content, a file with its path alone in mode files, and with
+// its count in mode count.
 type grepMatch struct {
 	Path   string   `json:"path"`
-	Line   int      `json:"line"`
-	Column int      `json:"column"` // in bytes, from 1
-	Text   string   `json:"text"`
+	Line   int      `json:"line,omitempty"`   // from 1
+	Column int      `json:"column,omitempty"` // in bytes, from 1
+	Text   *string  `json:"text,omitempty"`   // always there in mode content
 	Cut    bool     `json:"cut,omitempty"`
 	Before []string `json:"before,omitempty"`
 	After  []string `json:"after,omitempty"`
-}
-
-type grepFile struct {
-	Path string `json:"path"`
-}
-
-type grepCount struct {
-	Path  string `json:"path"`
-	Count int    `json:"count"`
+	Count  int      `json:"count,omitempty"` // matching lines
 }
 
 func (f *Files) addGrep(r *capabilities.Registrar) {
@@ -82,7 +75,8 @@ func (f *Files) addGrep(r *capabilities.Registrar) {
 		Name: "grep",
 		Description: fmt.Sprintf("Find lines by a regular expression, in order of the files' paths, %s by default. Binary files (with a NUL) are skipped, "+
 			"long lines are cut round the match. ", count(grepLimit)) + leftOutNote,
-		Annotations: protocol.Annotations{ReadOnly: true, Idempotent: true},
+		OutputSchema: capabilities.OutputSchema[grepOutput](),
+		Annotations:  protocol.Annotations{ReadOnly: true, Idempotent: true},
 	}, f.grep)
 }
 
@@ -103,7 +97,7 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 		return protocol.ToolOutput{}, err
 	}
 	p := grepPage{room: f.room(), context: in.Context, out: grepOutput{
-		Matches: []any{}, Count: found.Matches, FilesMatched: found.Matched, FilesSearched: found.Searched, Skipped: skippedOf(found.Skipped),
+		Matches: []grepMatch{}, Count: found.Matches, FilesMatched: found.Matched, FilesSearched: found.Searched, Skipped: skippedOf(found.Skipped),
 	}}
 	unit, all := "matching line", found.Matches
 	if mode != search.ModeContent {
@@ -158,9 +152,9 @@ type grepPage struct {
 func (p *grepPage) add(mode search.Mode, f search.File) bool {
 	switch mode {
 	case search.ModeFiles:
-		return p.write(f.Path+"\n", grepFile{f.Path})
+		return p.write(f.Path+"\n", &grepMatch{Path: f.Path})
 	case search.ModeCount:
-		return p.write(fmt.Sprintf("%s:%d\n", f.Path, f.Matches), grepCount{f.Path, f.Matches})
+		return p.write(fmt.Sprintf("%s:%d\n", f.Path, f.Matches), &grepMatch{Path: f.Path, Count: f.Matches})
 	}
 	heading := f.Path + "\n"
 	if p.text.Len() > 0 {
@@ -182,7 +176,7 @@ func (p *grepPage) add(mode search.Mode, f search.File) bool {
 			fmt.Fprintf(&lines, "%d:%s\n", n, line)
 			n++
 		}
-		m := grepMatch{Path: f.Path, Line: row.Line, Column: row.Column, Text: row.Text, Cut: row.Cut}
+		m := &grepMatch{Path: f.Path, Line: row.Line, Column: row.Column, Text: &row.Text, Cut: row.Cut}
 		m.Before, m.After = around(f.Rows, i, p.context)
 		if !p.write(group+lines.String(), m) {
 			if len(p.out.Matches) == 0 { // at least the line itself
@@ -199,13 +193,13 @@ func (p *grepPage) add(mode search.Mode, f search.File) bool {
 }
 
 // write adds text and a match when there is room for the text.
-func (p *grepPage) write(s string, match any) bool {
+func (p *grepPage) write(s string, match *grepMatch) bool {
 	if p.text.Len()+len(s) > p.room {
 		return false
 	}
 	p.text.WriteString(s)
 	if match != nil {
-		p.out.Matches = append(p.out.Matches, match)
+		p.out.Matches = append(p.out.Matches, *match)
 	}
 	return true
 }

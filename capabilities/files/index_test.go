@@ -126,10 +126,10 @@ func TestIndexesAreBounded(t *testing.T) {
 }
 
 // Above 64 MiB a file is known by its identity, size and times: it need not be hashed
-// to be read, and a change is seen all the same. 500 MB in full.
+// to be read, and a change is seen all the same. 2 GiB in full.
 func TestReadHugeFile(t *testing.T) {
 	b := newBench(t)
-	size := full(int64(500<<20), maxHash+1<<20)
+	size := full(int64(2<<30), maxHash+1<<20)
 	line := strings.Repeat("x", 99) + "\n"
 	writeLines(t, b.path("huge"), line, size)
 	total := size / int64(len(line))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/internal/search"
 	"github.com/agent-executor/executor/protocol"
 )
 
@@ -31,7 +32,7 @@ func (in listInput) Check() error {
 	if in.Limit < 0 || in.Limit > maxList {
 		return protocol.Errorf(protocol.CodeInvalidParams, "limit: 1 to %s", count(maxList))
 	}
-	_, err := newPattern("glob", in.Glob)
+	_, err := search.ParsePattern("glob", in.Glob)
 	return err
 }
 
@@ -60,7 +61,7 @@ func (f *Files) addList(r *capabilities.Registrar) {
 }
 
 func (f *Files) list(ctx context.Context, call *capabilities.Call, in listInput) (out protocol.ToolOutput, err error) {
-	fits, err := newPattern("glob", in.Glob)
+	fits, err := search.ParsePattern("glob", in.Glob)
 	if err != nil {
 		return out, err
 	}
@@ -76,7 +77,7 @@ func (f *Files) list(ctx context.Context, call *capabilities.Call, in listInput)
 		if err != nil {
 			return err
 		}
-		k = &walker{ctx: ctx, start: p, recursive: in.Recursive || fits.deep(), fits: fits.fits, most: in.Limit}
+		k = &walker{ctx: ctx, start: p, recursive: in.Recursive || fits.Deep(), fits: fits, most: in.Limit}
 		return k.run()
 	})
 	if err != nil {

@@ -32,6 +32,9 @@ func errReplaced(p capabilities.Path) error {
 
 // openFile opens a regular file for reading. The caller closes it.
 func openFile(w *capabilities.Workspace, path string) (f *os.File, info fs.FileInfo, p capabilities.Path, err error) {
+	if f, info, p, ok := w.OpenRegular(path); ok {
+		return f, info, p, nil
+	}
 	err = again(func() error {
 		p, err = w.Resolve(path)
 		if err != nil {

@@ -30,6 +30,26 @@ func openPlace(p capabilities.Path) (place, error) {
 
 func (l place) close() { l.dir.Close() }
 
+// lockedPlace opens the directory of p and takes the lock of the name and looks what is
+// there, nil for nothing. The caller gives all back with release.
+func (f *Files) lockedPlace(ctx context.Context, p capabilities.Path) (at place, info fs.FileInfo, release func(), err error) {
+	at, err = openPlace(p)
+	if err != nil {
+		return at, nil, nil, err
+	}
+	unlock, err := f.locks.acquire(ctx, at.key())
+	if err != nil {
+		at.close()
+		return at, nil, nil, err
+	}
+	release = func() { unlock(); at.close() }
+	if info, err = at.lstat(); err != nil {
+		release()
+		return at, nil, nil, err
+	}
+	return at, info, release, nil
+}
+
 func (l place) key() string { return fileKey(l.dir, l.name, l.p) }
 
 func (l place) fault(err error) error { return fault(err, l.p) }

@@ -7,13 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/agent-executor/executor/protocol"
 )
 
-// search calls a search that must work and returns its text and its result as JSON.
+// search calls a search that must work and returns its text and its result as JSON, which
+// is what its output schema says.
 func (b *bench) search(tool string, input obj) (text string, result obj) {
 	b.t.Helper()
 	out, err := b.call(tool, input)
@@ -21,6 +23,12 @@ func (b *bench) search(tool string, input obj) (text string, result obj) {
 	raw, err := json.Marshal(out.Structured)
 	require.NoError(b.t, err)
 	require.NoError(b.t, json.Unmarshal(raw, &result))
+	registered, _ := b.registry.Tool(tool)
+	var schema jsonschema.Schema
+	require.NoError(b.t, json.Unmarshal(registered.Info().OutputSchema, &schema))
+	resolved, err := schema.Resolve(nil)
+	require.NoError(b.t, err)
+	require.NoError(b.t, resolved.Validate(result), "what is advertised is what comes: %s", raw)
 	return out.Content[0].Text, result
 }
 

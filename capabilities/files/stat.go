@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/internal/search"
 	"github.com/agent-executor/executor/protocol"
 )
 
@@ -31,7 +32,7 @@ func (in statInput) Check() error {
 	if in.Path == "" && in.Glob == "" {
 		return protocol.Errorf(protocol.CodeInvalidParams, "give path or glob")
 	}
-	_, err := newPattern("glob", in.Glob)
+	_, err := search.ParsePattern("glob", in.Glob)
 	return err
 }
 
@@ -123,7 +124,7 @@ func (f *Files) statOne(ctx context.Context, w *capabilities.Workspace, name str
 }
 
 func (f *Files) statGlob(ctx context.Context, w *capabilities.Workspace, in statInput, result *statOutput) error {
-	fits, err := newPattern("glob", in.Glob)
+	fits, err := search.ParsePattern("glob", in.Glob)
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (f *Files) statGlob(ctx context.Context, w *capabilities.Workspace, in stat
 	if err != nil {
 		return err
 	}
-	k := &walker{ctx: ctx, start: start, recursive: fits.deep(), fits: fits.fits, most: statLimit}
+	k := &walker{ctx: ctx, start: start, recursive: fits.Deep(), fits: fits, most: statLimit}
 	if err := k.run(); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ const (
 // target is a file that is about to be changed. Every verb that changes contents
 // goes through it: aim, lock, hash or read, write, close.
 type target struct {
+	files  *Files
 	p      capabilities.Path
 	dir    *os.Root // what p is in
 	name   string
@@ -57,7 +58,7 @@ func (f *Files) aim(s *capabilities.Session, path string, create bool) (t *targe
 		unmakeDirs(made)
 		return nil, nil, err
 	}
-	return &target{p: p, dir: dir, name: name, seen: seenBy(s)}, made, nil
+	return &target{files: f, p: p, dir: dir, name: name, seen: seenBy(s)}, made, nil
 }
 
 func (t *target) close() { t.dir.Close() }
@@ -119,7 +120,9 @@ func (t *target) hash(ctx context.Context) error {
 		t.info, t.now = info, stampSum(info)
 		return nil
 	}
-	src := newSource(ctx, file, nil, true)
+	buffer := t.files.buffer()
+	defer t.files.giveBack(buffer)
+	src := newSource(ctx, file, buffer, true)
 	if err := src.drain(); err != nil {
 		return readError(ctx, err, t.p)
 	}
@@ -180,7 +183,11 @@ func (r reader) Read(p []byte) (int, error) {
 // write makes content the file's content. The stale-write rule has been applied to
 // what hash or read found; a change after that is seen here.
 func (t *target) write(content []byte) (atomicfile.Result, error) {
-	res, err := atomicfile.Write(t.dir, t.name, content, atomicfile.Options{New: !t.exists, Check: t.unchanged})
+	return t.writeFrom(bytes.NewReader(content), int64(len(content)))
+}
+
+func (t *target) writeFrom(content io.ReadSeeker, size int64) (atomicfile.Result, error) {
+	res, err := atomicfile.WriteFrom(t.dir, t.name, content, size, atomicfile.Options{New: !t.exists, Check: t.unchanged})
 	return res, t.writeError(res, err)
 }
 

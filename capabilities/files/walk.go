@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/internal/search"
 	"github.com/agent-executor/executor/protocol"
 )
 
@@ -24,7 +25,7 @@ type walker struct {
 	ctx       context.Context
 	start     capabilities.Path
 	recursive bool
-	fits      func(rel string) bool
+	fits      search.Pattern
 	most      int
 
 	device  uint64 // of the start
@@ -108,7 +109,7 @@ func (k *walker) dir(dir *os.Root, rel string, next *[]string) error {
 	subdirs := []string{}
 	err := entries(k.ctx, dir, func(e fs.DirEntry) error {
 		at := path.Join(rel, e.Name())
-		if k.fits(at) {
+		if k.fits.Match(at, e.IsDir()) {
 			k.total++
 			names.add(e.Name())
 		}

@@ -2,7 +2,6 @@ package files
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"strings"
 
@@ -87,13 +86,12 @@ func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in write
 		}
 	}
 
-	content := []byte(in.Content)
-	res, err := t.write(content)
+	res, err := t.writeFrom(strings.NewReader(in.Content), int64(len(in.Content)))
 	if !res.Changed {
 		unmakeDirs(made)
 		return out, err
 	}
-	now := sum(sha256.Sum256(content))
+	now := sumOf([]byte(in.Content))
 	t.seen.put(t.p, now)
 	for _, d := range made {
 		out.Mutations = append(out.Mutations, protocol.Mutation{Op: opMkdir, Path: d.Display})
@@ -102,13 +100,13 @@ func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in write
 	if res.Created {
 		op, verb = opCreate, "Created"
 	}
-	text := fmt.Sprintf("%s %s (%s)", verb, t.p.Display, plural(int64(len(content)), "byte"))
+	text := fmt.Sprintf("%s %s (%s)", verb, t.p.Display, plural(int64(len(in.Content)), "byte"))
 	if res.InPlace {
 		text += inPlace
 	}
 	out.Content = protocol.Text(text).Content
 	out.Mutations = append(out.Mutations, protocol.Mutation{Op: op, Path: t.p.Display, SHA256: now.String()})
-	out.Structured = writeOutput{Path: t.p.Display, BytesWritten: len(content), Created: res.Created, SHA256: now.String(), InPlace: res.InPlace}
+	out.Structured = writeOutput{Path: t.p.Display, BytesWritten: len(in.Content), Created: res.Created, SHA256: now.String(), InPlace: res.InPlace}
 	if err != nil {
 		err = capabilities.FileError(err, t.p.Display)
 	}

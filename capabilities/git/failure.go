@@ -22,17 +22,19 @@ func (e gitError) Unwrap() []error { return []error{e.said, errGit} }
 var meanings = []struct {
 	words *regexp.Regexp
 	code  protocol.Code
+	again bool // the same call may work a moment later
 }{
-	{regexp.MustCompile(`dubious ownership|unsafe repository`), protocol.CodeForbidden},
-	{regexp.MustCompile(`is outside repository|beyond a symbolic link`), protocol.CodeForbidden},
+	{regexp.MustCompile(`dubious ownership|unsafe repository`), protocol.CodeForbidden, false},
+	{regexp.MustCompile(`is outside repository|beyond a symbolic link`), protocol.CodeForbidden, false},
 	{regexp.MustCompile(`not a git repository|unknown revision|bad revision|ambiguous argument|does not have any commits yet|no such path|There is no path|` +
-		`did not match any file|does not exist|bad object|Not a valid object name|Needed a single revision|bad default revision|No names found|no tag exactly matches`), protocol.CodeNotFound},
-	{regexp.MustCompile(`\.lock': File exists|cannot lock ref`), protocol.CodeConflict},
+		`did not match any file|does not exist|bad object|Not a valid object name|Needed a single revision|bad default revision|No names found|no tag exactly matches`), protocol.CodeNotFound, false},
+	// Somebody else wrote at the same moment, and was faster.
+	{regexp.MustCompile(`\.lock': File exists|cannot lock ref|failed to lock|could not lock`), protocol.CodeConflict, true},
 	{regexp.MustCompile(`nothing to commit|nothing added to commit|no changes added|unmerged|not concluded your merge|Please tell me who you are|` +
-		`empty ident name|unable to auto-detect email|must be run in a work tree|You have nothing to amend|You asked to amend`), protocol.CodeConflict},
-	{regexp.MustCompile(`(?m)^usage: |^(?:error|fatal): (?:unknown|unrecognized|invalid|option|malformed|Invalid|could not parse)`), protocol.CodeInvalidParams},
-	{regexp.MustCompile(`No space left on device`), protocol.CodeResourceUnavailable},
-	{regexp.MustCompile(`Permission denied`), protocol.CodeForbidden},
+		`empty ident name|unable to auto-detect email|must be run in a work tree|You have nothing to amend|You asked to amend`), protocol.CodeConflict, false},
+	{regexp.MustCompile(`(?m)^usage: |^(?:error|fatal): (?:unknown|unrecognized|invalid|option|malformed|Invalid|could not parse)`), protocol.CodeInvalidParams, false},
+	{regexp.MustCompile(`No space left on device`), protocol.CodeResourceUnavailable, false},
+	{regexp.MustCompile(`Permission denied`), protocol.CodeForbidden, false},
 }
 
 // maxWords is how much of what git said is in an error.
@@ -50,10 +52,10 @@ func failure(stderr, stdout string, code int) error {
 	if words == "" {
 		words = "it said nothing"
 	}
-	kind := protocol.CodeInternalError
+	kind, again := protocol.CodeInternalError, false
 	for _, m := range meanings {
 		if m.words.MatchString(stderr + "\n" + stdout) {
-			kind = m.code
+			kind, again = m.code, m.again
 			break
 		}
 	}
@@ -61,5 +63,5 @@ func failure(stderr, stdout string, code int) error {
 	if strings.Contains(words, "Please tell me who you are") {
 		text += "\nNobody's name is configured: user.name and user.email in the user's or the repository's configuration, or GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL in the environment."
 	}
-	return gitError{protocol.Errorf(kind, "%s", strings.ReplaceAll(text, "\x00", "\uFFFD")).WithRetryable(false)}
+	return gitError{protocol.Errorf(kind, "%s", strings.ReplaceAll(text, "\x00", "\uFFFD")).WithRetryable(again)}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/internal/program"
 	"github.com/agent-executor/executor/capabilities/internal/spawn"
 	"github.com/agent-executor/executor/protocol"
 	"go.uber.org/zap"
@@ -78,9 +79,9 @@ func (s *Shell) bashTool() capabilities.Tool {
 type ending int
 
 const (
-	exited ending = iota
-	timedOut
-	canceled
+	exited   = ending(program.Exited)
+	timedOut = ending(program.TimedOut)
+	canceled = ending(program.Canceled)
 )
 
 func (s *Shell) bash(ctx context.Context, call *capabilities.Call, in bashInput) (protocol.ToolOutput, error) {

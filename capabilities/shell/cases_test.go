@@ -45,7 +45,7 @@ func TestNoOutput(t *testing.T) {
 			r := b.run(command)
 			require.Nil(t, r.err)
 			require.Equal(t, code, *r.ExitCode)
-			raw, err := json.Marshal(r.bashResult)
+			raw, err := json.Marshal(r.Report)
 			require.NoError(t, err)
 			require.Contains(t, string(raw), `"stdout":"","stderr":""`)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/internal/program"
 	"github.com/agent-executor/executor/capabilities/internal/spawn"
 	"github.com/agent-executor/executor/capabilities/internal/stream"
 	"github.com/agent-executor/executor/protocol"
@@ -164,17 +165,17 @@ type shellResult struct {
 	Truncated  bool   `json:"truncated"`
 	// StateLost says that the shell has ended with this command, or was a new one in the place of
 	// another: variables, functions and options are gone.
-	StateLost    bool            `json:"state_lost"`
-	OutputFile   string          `json:"output_file,omitempty"`
-	InvalidBytes int64           `json:"invalid_bytes,omitempty"`
-	NULBytes     int64           `json:"nul_bytes,omitempty"`
-	Background   []processEntry  `json:"background"`
-	Survivors    []survivorEntry `json:"survivors"`
+	StateLost    bool               `json:"state_lost"`
+	OutputFile   string             `json:"output_file,omitempty"`
+	InvalidBytes int64              `json:"invalid_bytes,omitempty"`
+	NULBytes     int64              `json:"nul_bytes,omitempty"`
+	Background   []program.Process  `json:"background"`
+	Survivors    []program.Survivor `json:"survivors"`
 }
 
 // shellReport gathers what a command in the persistent shell prints and makes the result of it.
 type shellReport struct {
-	*capture
+	*program.Streams
 	stream     *stream.Output
 	status     *status // nil: the shell did not say
 	exit       spawn.Exit
@@ -193,26 +194,26 @@ type shellReport struct {
 }
 
 func newShellReport(call *capabilities.Call, o Options) *shellReport {
-	c := newCapture(call, o)
-	return &shellReport{capture: c, stream: c.stream()}
+	c := newStreams(call, o)
+	return &shellReport{Streams: c, stream: c.Stream()}
 }
 
-func (r *shellReport) sink() spawn.Sink { return r.capture.sink(streamName, r.stream) }
+func (r *shellReport) sink() spawn.Sink { return r.Sink(protocol.StreamStdout, r.stream) }
 
 func (r *shellReport) output() protocol.ToolOutput {
-	view := r.stream.View(r.limit)
+	view := r.stream.View(r.Limit)
 	result := shellResult{
 		Cwd:        capabilities.QuoteName(r.cwd),
 		TimedOut:   r.end == timedOut,
 		DurationMS: r.duration.Milliseconds(),
 		Truncated:  view.Omitted > 0,
 		StateLost:  r.fresh || r.died,
-		OutputFile: r.spillPath,
-		Background: entriesOf(r.background),
-		Survivors:  survivorsOf(r.survivors),
+		OutputFile: r.Path(),
+		Background: program.Background(r.background),
+		Survivors:  program.Survivors(r.survivors),
 	}
-	result.Output = view.Text(r.omission(view, "output"))
-	result.InvalidBytes, result.NULBytes = damage(r.stream)
+	result.Output = view.Text(r.Omission(view, "output"))
+	result.InvalidBytes, result.NULBytes = program.Damage(r.stream)
 	switch {
 	case r.end != exited:
 	case r.status != nil:
@@ -229,40 +230,40 @@ func (r *shellReport) output() protocol.ToolOutput {
 
 // words is the text block: what was printed, and below it what is to be known about the command.
 func (r *shellReport) words(result shellResult) string {
-	var w words
-	w.section(result.Output)
-	w.damage(result.InvalidBytes, result.NULBytes)
-	w.spill(r.capture)
+	var w program.Words
+	w.Section(result.Output)
+	w.Damage(result.InvalidBytes, result.NULBytes)
+	w.Spill(r.Streams)
 	if r.movedTo != "" {
-		w.note("the directory %s was removed or replaced; the command ran in %s", capabilities.QuoteName(r.movedFrom), capabilities.QuoteName(r.movedTo))
+		w.Note("the directory %s was removed or replaced; the command ran in %s", capabilities.QuoteName(r.movedFrom), capabilities.QuoteName(r.movedTo))
 	}
 	if r.fresh {
-		w.note("the shell before had ended: a new one took its place, without the variables, functions and options of the old one")
+		w.Note("the shell before had ended: a new one took its place, without the variables, functions and options of the old one")
 	}
-	w.background(result.Background)
-	w.survivors(result.Survivors)
+	w.Background(result.Background)
+	w.Survivors(result.Survivors)
 	if r.died {
 		if r.useless {
-			w.note("the shell could not open files any more, so that the command may not have run, and was ended; the next command gets a new one in %s", result.Cwd)
+			w.Note("the shell could not open files any more, so that the command may not have run, and was ended; the next command gets a new one in %s", result.Cwd)
 		} else if r.mute {
-			w.note("the shell did not say how the command ended, and was ended itself; the next command gets a new one in %s", result.Cwd)
+			w.Note("the shell did not say how the command ended, and was ended itself; the next command gets a new one in %s", result.Cwd)
 		} else {
-			w.note("the shell has ended with this command; the next one gets a new shell in %s, without its variables, functions and options", result.Cwd)
+			w.Note("the shell has ended with this command; the next one gets a new shell in %s, without its variables, functions and options", result.Cwd)
 		}
 	}
 	switch {
 	case r.end == timedOut:
-		w.note("timed out after %d ms; the command was ended", result.DurationMS)
+		w.Note("timed out after %d ms; the command was ended", result.DurationMS)
 	case r.end == canceled:
-		w.note("canceled after %d ms; the command was ended", result.DurationMS)
+		w.Note("canceled after %d ms; the command was ended", result.DurationMS)
 	case result.ExitCode == nil:
-		w.note("the exit status is not known")
+		w.Note("the exit status is not known")
 	case result.ExitSignal != "":
-		w.note("ended by %s, exit code %d", result.ExitSignal, *result.ExitCode)
+		w.Note("ended by %s, exit code %d", result.ExitSignal, *result.ExitCode)
 	case *result.ExitCode != 0:
-		w.note("exit code %d", *result.ExitCode)
+		w.Note("exit code %d", *result.ExitCode)
 	case w.Len() == 0:
-		w.note("no output, exit code 0")
+		w.Note("no output, exit code 0")
 	}
 	return w.String()
 }

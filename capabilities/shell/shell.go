@@ -10,7 +10,7 @@
 // The parts: bash.go is the tool bash; runshell_unix.go the tool run_shell, persistent_unix.go the bash
 // behind it and how one talks with it, execution_unix.go one command in it, keeper_unix.go which shell the
 // next command goes to. task.go is a command in the background, tasks.go those of a session, taskrun.go how one
-// begins, tasktools.go the tools for them, wake.go how the brain is told of an end. capture.go takes what a command prints, report.go and words.go make a result of it.
+// begins, tasktools.go the tools for them, wake.go how the brain is told of an end. report.go takes what a command prints and makes a result of it, with internal/program.
 package shell
 
 import (

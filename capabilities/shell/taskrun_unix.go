@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/internal/program"
 	"github.com/agent-executor/executor/capabilities/internal/spawn"
 	"github.com/agent-executor/executor/protocol"
 )
@@ -32,11 +33,11 @@ func (s *Shell) runTask(ctx context.Context, call *capabilities.Call, in runShel
 	if err != nil {
 		return protocol.ToolOutput{}, err
 	}
-	var w words
+	var w program.Words
 	e := t.entry()
-	w.note("task %s runs in the background in %s, pid %d; shell_task_output reads what it prints", t.id, capabilities.QuoteName(from), e.PID)
+	w.Note("task %s runs in the background in %s, pid %d; shell_task_output reads what it prints", t.id, capabilities.QuoteName(from), e.PID)
 	if from != dir {
-		w.note("the directory %s was removed", capabilities.QuoteName(dir))
+		w.Note("the directory %s was removed", capabilities.QuoteName(dir))
 	}
 	return protocol.ToolOutput{Content: protocol.Text(w.String()).Content, Structured: taskResult{taskEntry: e}}, nil
 }

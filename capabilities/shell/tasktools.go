@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/internal/program"
 	"github.com/agent-executor/executor/capabilities/internal/spawn"
 	"github.com/agent-executor/executor/capabilities/internal/stream"
 	"github.com/agent-executor/executor/protocol"
@@ -53,10 +54,10 @@ type taskResult struct {
 	Output    string `json:"output"`
 	Truncated bool   `json:"truncated"` // something is missing before the output, or there is more behind it
 	// DroppedBytes are missing before the output: they came faster than they were read.
-	DroppedBytes int64           `json:"dropped_bytes,omitempty"`
-	InvalidBytes int64           `json:"invalid_bytes,omitempty"`
-	NULBytes     int64           `json:"nul_bytes,omitempty"`
-	Survivors    []survivorEntry `json:"survivors,omitempty"`
+	DroppedBytes int64              `json:"dropped_bytes,omitempty"`
+	InvalidBytes int64              `json:"invalid_bytes,omitempty"`
+	NULBytes     int64              `json:"nul_bytes,omitempty"`
+	Survivors    []program.Survivor `json:"survivors,omitempty"`
 }
 
 func taskOf(call *capabilities.Call, id string) (*tasks, *task, error) {
@@ -94,14 +95,14 @@ func (s *Shell) taskList(_ context.Context, call *capabilities.Call, _ struct{})
 	result := struct {
 		Tasks []taskEntry `json:"tasks"`
 	}{[]taskEntry{}}
-	var w words
+	var w program.Words
 	for _, t := range st.tasks.list() {
 		e := t.entry()
 		result.Tasks = append(result.Tasks, e)
-		w.section(fmt.Sprintf("%s  %s, %d bytes to be read: %s\n", e.TaskID, e.how(), e.Unread, brief(e.Command)))
+		w.Section(fmt.Sprintf("%s  %s, %d bytes to be read: %s\n", e.TaskID, e.how(), e.Unread, program.Brief(e.Command)))
 	}
 	if len(result.Tasks) == 0 {
-		w.note("no background tasks")
+		w.Note("no background tasks")
 	}
 	return protocol.ToolOutput{Content: protocol.Text(w.String()).Content, Structured: result}, nil
 }
@@ -127,22 +128,22 @@ func (t *task) output(limit int, survivors []spawn.Survivor) protocol.ToolOutput
 	_, _ = shown.Write(data)
 	_ = shown.Close()
 	result := taskResult{taskEntry: e, Output: shown.View(4 * limit).Text(""), Truncated: dropped > 0 || more, DroppedBytes: dropped}
-	result.InvalidBytes, result.NULBytes = damage(shown)
+	result.InvalidBytes, result.NULBytes = program.Damage(shown)
 	result.Unread = t.entry().Unread
-	var w words
+	var w program.Words
 	if dropped > 0 {
-		w.note("%d bytes of output came faster than they were read and are not kept", dropped)
+		w.Note("%d bytes of output came faster than they were read and are not kept", dropped)
 	}
-	w.section(result.Output)
-	w.damage(result.InvalidBytes, result.NULBytes)
+	w.Section(result.Output)
+	w.Damage(result.InvalidBytes, result.NULBytes)
 	if more {
-		w.note("%d bytes more are to be read: call shell_task_output again", result.Unread)
+		w.Note("%d bytes more are to be read: call shell_task_output again", result.Unread)
 	}
 	if len(survivors) > 0 {
-		result.Survivors = survivorsOf(survivors)
-		w.survivors(result.Survivors)
+		result.Survivors = program.Survivors(survivors)
+		w.Survivors(result.Survivors)
 	}
-	w.note("task %s %s", e.TaskID, e.how())
+	w.Note("task %s %s", e.TaskID, e.how())
 	return protocol.ToolOutput{Content: protocol.Text(w.String()).Content, Structured: result}
 }
 

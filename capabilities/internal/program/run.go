@@ -3,8 +3,6 @@ package program
 import (
 	"context"
 	"errors"
-	"io"
-	"sync"
 	"time"
 
 	"github.com/agent-executor/executor/capabilities"
@@ -23,13 +21,7 @@ type Limits struct {
 	Live bool
 }
 
-const (
-	minInline = 4 << 10
-	// noteBytes of a result are for the lines about the program; the rest is its output.
-	noteBytes = 2 << 10
-	// liveBytes of output are sent in a second while the program runs.
-	liveBytes = 64 << 10
-)
+const minInline = 4 << 10
 
 func (l *Limits) defaults() {
 	if l.Timeout <= 0 {
@@ -64,14 +56,26 @@ type Run struct {
 	Duration  time.Duration
 	Survivors []spawn.Survivor // what could not be ended
 
-	late      bool // the deadline of the call, not the limit, ended it
-	limits    Limits
-	call      *capabilities.Call
-	stdout    *stream.Output
-	stderr    *stream.Output
-	spill     *stream.Spill
-	spillPath string // set under the spill's lock, read after the end
-	live      limiter
+	late    bool // the deadline of the call, not the limit, ended it
+	limits  Limits
+	noun    string // what it is called: program, command
+	streams *Streams
+	stdout  *stream.Output
+	stderr  *stream.Output
+}
+
+// NewRun is a run of something that the caller starts itself, and calls by this noun.
+// The caller gives it its two sinks, and fills in the exported fields when it has ended.
+func NewRun(noun string, streams *Streams) *Run {
+	return &Run{noun: noun, streams: streams, stdout: streams.Stream(), stderr: streams.Stream()}
+}
+
+// Sink takes what is printed on protocol.StreamStdout or StreamStderr.
+func (r *Run) Sink(name string) spawn.Sink {
+	if name == protocol.StreamStderr {
+		return r.streams.Sink(name, r.stderr)
+	}
+	return r.streams.Sink(name, r.stdout)
 }
 
 // Start runs a program to its end. At its time limit, or when ctx ends, the whole tree gets SIGTERM,
@@ -79,17 +83,9 @@ type Run struct {
 // start; how it ended is in the Run.
 func Start(ctx context.Context, call *capabilities.Call, group *spawn.Group, c spawn.Command, l Limits) (*Run, error) {
 	l.defaults()
-	r := &Run{call: call, limits: l}
-	inline := l.InlineBytes - noteBytes
-	r.spill = stream.NewSpill(inline, l.SpillBytes, func() (io.Writer, error) {
-		f, path, err := call.Spill()
-		r.spillPath = path
-		return f, err
-	})
-	r.stdout = stream.NewOutput(inline, r.spill)
-	r.stderr = stream.NewOutput(inline, r.spill)
-	c.Stdout = r.sink(protocol.StreamStdout, r.stdout)
-	c.Stderr = r.sink(protocol.StreamStderr, r.stderr)
+	r := NewRun("program", NewStreams(call, l.InlineBytes, l.SpillBytes, l.Live))
+	r.limits = l
+	c.Stdout, c.Stderr = r.Sink(protocol.StreamStdout), r.Sink(protocol.StreamStderr)
 
 	if ctx.Err() != nil {
 		return nil, endError(endingOf(ctx), true, l.Timeout)
@@ -161,37 +157,4 @@ func StartError(err error) error {
 		return protocol.Errorf(protocol.CodeNotFound, "the working directory %s is gone: %v", capabilities.QuoteName(start.Dir), start.Err)
 	}
 	return protocol.Errorf(protocol.CodeResourceUnavailable, "%v", err).WithReason(protocol.ReasonSpawnFailed).WithRetryable(false)
-}
-
-func (r *Run) sink(name string, to *stream.Output) spawn.Sink {
-	return func(p []byte) {
-		if len(p) == 0 {
-			_ = to.Close()
-			return
-		}
-		_, _ = to.Write(p)
-		if r.limits.Live && r.live.take(len(p)) {
-			r.call.Output(name, p)
-		}
-	}
-}
-
-// limiter lets some bytes through in each second: what is shown live must not crowd out the connection.
-type limiter struct {
-	mu     sync.Mutex
-	second time.Time
-	used   int
-}
-
-func (l *limiter) take(n int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.second) >= time.Second {
-		l.second, l.used = now, 0
-	}
-	if l.used+n > liveBytes {
-		return false
-	}
-	l.used += n
-	return true
 }
