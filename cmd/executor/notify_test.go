@@ -172,7 +172,9 @@ func TestServiceProtocol(t *testing.T) {
 	agent := s.run("--token-command", "env > token-env; cat "+s.tokenFile(), "--token-file", "")
 	lines := m.until("READY=1")
 	assert.Contains(t, lines, "WATCHDOG=1", "also before")
-	assert.True(t, slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "STATUS=127.0.0.1") && strings.Contains(l, "connected") }), "%q", lines)
+	assert.True(t, slices.ContainsFunc(lines, func(l string) bool {
+		return strings.HasPrefix(l, "STATUS=127.0.0.1") && strings.Contains(l, "connected")
+	}), "%q", lines)
 	out, _, _ := s.brain("call", "bash", `{"command":"env; cat token-env"}`)
 	assert.NotContains(t, out, "NOTIFY_SOCKET")
 	assert.NotContains(t, out, "WATCHDOG")
