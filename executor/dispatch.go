@@ -107,9 +107,10 @@ func errUnavailable(capability string) *protocol.Error {
 	return protocol.Errorf(protocol.CodeCapabilityUnavailable, "the capability %q is not available on this executor", capability).WithCapability(capability)
 }
 
-// capabilities is what is advertised.
+// capabilities is what is advertised. e.mu is held.
 func (e *Executor) capabilities() protocol.Capabilities {
 	c := e.registry.Capabilities()
+	e.reroot(c)
 	_ = c.Set(protocol.CapabilityBinaryFrames, true) // a bool
 	_ = c.Set(protocol.CapabilityMessageParts, true)
 	return c

@@ -117,8 +117,8 @@ func (o *Options) setDefaults() error {
 		}
 		o.Workspace.Roots = []capabilities.Root{{Path: dir}}
 	}
-	if o.Workspace.PerSession && o.Workspace.Roots[0].ReadOnly {
-		return fmt.Errorf("workspace: the first root %q is read-only, so sessions cannot have directories of their own in it", o.Workspace.Roots[0].Path)
+	if err := o.Workspace.check(); err != nil {
+		return err
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()

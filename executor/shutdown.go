@@ -19,7 +19,7 @@ const goodbyeTimeout = 5 * time.Second
 // passed, then cancelled; their results are delivered; Run returns nil. Drain itself
 // returns at once.
 func (e *Executor) Drain(ctx context.Context) error {
-	limit := e.opts.DrainTimeout
+	var limit time.Duration // the drain timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = max(time.Until(deadline), time.Nanosecond)
 	}
@@ -42,10 +42,10 @@ func (e *Executor) drainRequest(ctx context.Context, p protocol.DrainParams) (pr
 }
 
 func (e *Executor) beginDrain(reason string, limit time.Duration) {
+	e.mu.Lock()
 	if limit <= 0 {
 		limit = e.opts.DrainTimeout
 	}
-	e.mu.Lock()
 	already := e.draining
 	if until := time.Now().Add(limit); !already || until.Before(e.drainUntil) {
 		e.drainUntil = until

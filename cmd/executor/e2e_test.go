@@ -63,6 +63,7 @@ type site struct {
 	home string
 	work string
 	addr string // of the brain that was started last
+	env  []string
 }
 
 func newSite(t *testing.T) *site {
@@ -103,6 +104,7 @@ func (s *site) start(name string, args ...string) *program {
 	p.cmd.Dir = s.work
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "SHELL=/bin/sh", "TMPDIR=" + s.work,
 		"XDG_STATE_HOME=" + filepath.Join(s.home, "state"), "XDG_CONFIG_HOME=" + filepath.Join(s.home, "config")}
+	p.cmd.Env = append(p.cmd.Env, s.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	require.NoError(s.t, p.cmd.Start())
 	go func() {

@@ -72,6 +72,9 @@ func awaitLeaving(cmd *cobra.Command, client *cli.Client, path string, request a
 	}
 	_, _ = io.Copy(io.Discard, answer) // until the executor has closed it
 	took := time.Since(began)
+	if last.Systemd && !cli.JSON(cmd) {
+		defer fmt.Fprintln(cmd.ErrOrStderr(), "it ran as a service of systemd, which may start it again; systemctl stop ends it for good")
+	}
 	if cli.JSON(cmd) {
 		return cli.WriteJSON(cmd.OutOrStdout(), struct {
 			Left     bool   `json:"left"`

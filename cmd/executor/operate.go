@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,6 +25,8 @@ type operation struct {
 	agents   []*agent
 	started  time.Time
 	cancel   context.CancelFunc // ends all agents now
+	changed  func(executor.State)
+	stopping atomic.Bool
 	hide     *cli.Redactor
 	log      *zap.Logger
 	ended    error // why the program ends; set before the control is closed
@@ -35,7 +39,9 @@ type programStatus struct {
 	Started  time.Time     `json:"started"`
 	StateDir string        `json:"state_dir"`
 	Config   string        `json:"config,omitempty"`
-	Ready    bool          `json:"ready"` // registered with each brain that was not given up, and taking work
+	Systemd  bool          `json:"systemd,omitempty"`  // it runs as a service, which is best stopped as one
+	Stopping bool          `json:"stopping,omitempty"` // it was told to stop now
+	Ready    bool          `json:"ready"`              // registered with each brain that was not given up, and taking work
 	Brains   []brainStatus `json:"brains"`
 }
 
@@ -50,6 +56,7 @@ type brainStatus struct {
 type leaving struct {
 	Status   *programStatus `json:"status,omitempty"`
 	Left     bool           `json:"left,omitempty"`
+	Systemd  bool           `json:"systemd,omitempty"`
 	ExitCode int            `json:"exit_code"`
 	Error    string         `json:"error,omitempty"`
 }
@@ -60,7 +67,8 @@ type drainRequest struct {
 }
 
 func (o *operation) status() programStatus {
-	s := programStatus{PID: os.Getpid(), Version: executor.Version(), Started: o.started, StateDir: o.settings.StateDir, Config: o.settings.Config}
+	s := programStatus{PID: os.Getpid(), Version: executor.Version(), Started: o.started, StateDir: o.settings.StateDir, Config: o.settings.Config,
+		Systemd: os.Getenv("SYSTEMD_EXEC_PID") == strconv.Itoa(os.Getpid()), Stopping: o.stopping.Load()}
 	for _, a := range o.agents {
 		b := brainStatus{a.name, a.ex.Status()}
 		b.Brain = redactURL(b.Brain)
@@ -98,6 +106,13 @@ func (o *operation) drain(limit time.Duration) {
 	}
 }
 
+// stop ends everything now, in good order.
+func (o *operation) stop() {
+	o.stopping.Store(true)
+	o.cancel()
+	o.changed(executor.StateDraining)
+}
+
 // answer adds the routes of the program itself.
 func (o *operation) answer(c *control) {
 	c.handle("GET /status", func(*http.Request) (any, error) { return o.status(), nil })
@@ -115,7 +130,7 @@ func (o *operation) answer(c *control) {
 	})
 	c.stream("POST /stop", func(r *http.Request, send func(any) error) error {
 		o.log.Warn("asked to stop now", asker(r)...)
-		o.cancel()
+		o.stop()
 		return o.tell(r.Context(), c, send)
 	})
 }
@@ -143,7 +158,7 @@ func (o *operation) tell(ctx context.Context, c *control, send func(any) error) 
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-c.leaving.Done():
-			line := leaving{Left: true}
+			line := leaving{Left: true, Systemd: s.Systemd}
 			if err := redacted(o.ended, o.hide); err != nil {
 				line.ExitCode, line.Error = cli.Code(err), err.Error()
 			}

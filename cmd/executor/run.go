@@ -63,10 +63,11 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	signals := catchSignals()
 	defer signal.Stop(signals)
 	hide := cli.NewRedactor(w)
-	log, err := cli.Logger(hide, s.LogLevel, s.LogFormat)
-	if err != nil {
+	level := zap.NewAtomicLevel()
+	if err := cli.SetLevel(level, s.LogLevel); err != nil {
 		return err
 	}
+	log := cli.LoggerAt(hide, level, cli.LogFormatOf(s.LogFormat, w))
 	defer func() { _ = cli.SyncLogger(log) }()
 	defer func() { err = redacted(err, hide) }()
 	for _, text := range warnings {
@@ -101,6 +102,15 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		o.ended = err
 		ctl.close()
 	}()
+	service, err := newNotifier(os.Getpid())
+	if err != nil {
+		log.Warn("the service manager is not told how this executor does", zap.Error(err))
+	}
+	watch := newSupervision(service, o.status, log)
+	o.changed = watch.changed
+	for _, a := range agents {
+		a.options.OnState = watch.changed
+	}
 	openChildren(s.children, s.StateDir, log)
 	defer closeChildren(s.children, log)
 	if err := build(agents, log); err != nil {
@@ -122,11 +132,14 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	o.agents, o.cancel = agents, cancel
+	supervised, endSupervision := context.WithCancel(context.Background())
+	defer endSupervision()
+	orphans.Go(func() { watch.run(supervised) })
 	o.answer(ctl)
 	ctl.start()
 	stop := onSignals(signals, log, signalActions{
 		drain:  func() { o.drain(0) },
-		cancel: cancel,
+		cancel: o.stop,
 		exit:   os.Exit,
 	})
 	defer stop()

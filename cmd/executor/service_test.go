@@ -22,6 +22,7 @@ func TestServiceFile(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
+		"Type": "notify", "NotifyAccess": "main", "WatchdogSec": "60", "ExecReload": "/bin/kill -HUP $MAINPID",
 		"KillMode": "mixed", "Delegate": "yes", "Restart": "always", "RestartPreventExitStatus": "2 3 4 5", "OOMPolicy": "continue",
 		"StateDirectory": "executor", "StateDirectoryMode": "0700", "LoadCredential": "token:/etc/executor/token",
 	} {

@@ -83,7 +83,7 @@ func defaultSettings() settings {
 		RequestTimeout:    protocol.DefaultRequestTimeout,
 		DrainTimeout:      protocol.DefaultDrainTimeout,
 		LogLevel:          "info",
-		LogFormat:         "console",
+		LogFormat:         "auto",
 	}
 }
 
@@ -203,7 +203,7 @@ var table = []setting{
 		value: func(s *settings) any { return &s.Config }, path: true},
 	{flag: "log-level", usage: "`LEVEL` of the log: debug, info, warn or error",
 		value: func(s *settings) any { return &s.LogLevel }, option: "Logger", oneOf: cli.LogLevels},
-	{flag: "log-format", usage: "`FORMAT` of the log: console or json",
+	{flag: "log-format", usage: "`FORMAT` of the log: console, json, journal (lines with a priority and no time), or auto: journal when systemd's journal reads it, else console",
 		value: func(s *settings) any { return &s.LogFormat }, option: "Logger", oneOf: cli.LogFormats},
 }
 

@@ -175,7 +175,7 @@ func TestPrecedence(t *testing.T) {
 	assert.Equal(t, "variable", s.Name, "the variable")
 	assert.Equal(t, "debug", s.LogLevel, "the file")
 	assert.Equal(t, []string{"/flag", "/two:ro"}, s.Root, "a list is replaced, not added to")
-	assert.Equal(t, "console", s.LogFormat, "an empty variable is none")
+	assert.Equal(t, "auto", s.LogFormat, "an empty variable is none")
 	assert.Equal(t, 30*time.Second, s.DrainTimeout, "the default")
 
 	s, _, err = resolveWith(t, []string{"--name="}, environ, file)

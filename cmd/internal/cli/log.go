@@ -15,15 +15,30 @@ import (
 // Levels and formats of logs.
 var (
 	LogLevels  = []string{"debug", "info", "warn", "error"}
-	LogFormats = []string{"console", "json"}
+	LogFormats = []string{"auto", "console", "json", "journal"}
 )
 
 // Logger makes the program's logger. Nothing is left out by sampling.
 func Logger(w io.Writer, level, format string) (*zap.Logger, error) {
-	var l zapcore.Level
-	if err := l.Set(level); err != nil {
-		return nil, Usagef("log level %q: want debug, info, warn or error", level)
+	l := zap.NewAtomicLevel()
+	if err := SetLevel(l, level); err != nil {
+		return nil, err
 	}
+	return LoggerAt(w, l, format), nil
+}
+
+// SetLevel sets a level, which is one of LogLevels.
+func SetLevel(l zap.AtomicLevel, level string) error {
+	var to zapcore.Level
+	if err := to.Set(level); err != nil {
+		return Usagef("log level %q: want debug, info, warn or error", level)
+	}
+	l.SetLevel(to)
+	return nil
+}
+
+// LoggerAt is Logger with a level that may be changed at any time.
+func LoggerAt(w io.Writer, level zap.AtomicLevel, format string) *zap.Logger {
 	c := zap.NewProductionEncoderConfig()
 	c.EncodeTime = zapcore.ISO8601TimeEncoder
 	c.EncodeDuration = zapcore.StringDurationEncoder
@@ -32,8 +47,11 @@ func Logger(w io.Writer, level, format string) (*zap.Logger, error) {
 		c.ConsoleSeparator = "  "
 		c.EncodeLevel = zapcore.CapitalLevelEncoder
 		encoder = zapcore.NewConsoleEncoder(c)
+		if format == "journal" {
+			encoder = newJournalEncoder(c)
+		}
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), l)), nil
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level))
 }
 
 // SyncLogger writes out what is buffered. A terminal or a pipe cannot be synced,
