@@ -14,3 +14,7 @@ type HeldError = dirlock.HeldError
 // end of the process. New does it with its StateDir; it is for programs that keep
 // something beside that.
 func LockDir(dir string) (io.Closer, error) { return dirlock.Lock(dir) }
+
+// DirHolder looks which process holds a directory, without taking it: pid is 0 where that
+// is not known. It is for programs that look after an executor.
+func DirHolder(dir string) (pid int, held bool, err error) { return dirlock.Holder(dir) }

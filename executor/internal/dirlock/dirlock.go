@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -68,6 +69,34 @@ func lockSoon(f *os.File) error {
 		if !errors.Is(err, errLocked) || time.Now().After(until) {
 			return err
 		}
+	}
+}
+
+// Holder looks whether a process holds a directory, which one does from Lock to Close. pid
+// is 0 where that is not known. It changes nothing; for a moment nobody else can take the
+// directory, which Lock waits for.
+func Holder(dir string) (pid int, held bool, err error) {
+	path := filepath.Join(dir, "lock")
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file; remove it", path)
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, false, err
+	}
+	defer f.Close()
+	switch err := lockShared(f); {
+	case errors.Is(err, errLocked):
+		return holder(f), true, nil
+	default:
+		return 0, false, err
 	}
 }
 
