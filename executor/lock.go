@@ -15,6 +15,6 @@ type HeldError = dirlock.HeldError
 // something beside that.
 func LockDir(dir string) (io.Closer, error) { return dirlock.Lock(dir) }
 
-// LockHolder says whether a process holds a directory that LockDir takes, and which: pid
-// is 0 when it is not known. It takes nothing and makes nothing.
-func LockHolder(dir string) (pid int, held bool) { return dirlock.Holder(dir) }
+// DirHolder looks which process holds a directory, without taking it: pid is 0 where that
+// is not known. It is for programs that look after an executor.
+func DirHolder(dir string) (pid int, held bool, err error) { return dirlock.Holder(dir) }

@@ -188,11 +188,11 @@ func comment(text string) string {
 	return b.String() + line + "\n"
 }
 
-// writeConfig writes the file as a whole or not at all. Only the system's is for others
-// to read: its service runs as a user of its own, and no secret is in it.
+// writeConfig writes the file as a whole or not at all. Only the system's are for others
+// to read: their services run as users of their own, and no secret is in them.
 func writeConfig(path, text string, force bool) error {
 	dirMode, mode := fs.FileMode(0o700), fs.FileMode(0o600)
-	if path == systemConfig {
+	if filepath.Dir(path) == filepath.Dir(systemConfig) {
 		dirMode, mode = 0o755, 0o644
 	}
 	dir := filepath.Dir(path)

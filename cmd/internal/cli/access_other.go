@@ -2,5 +2,5 @@
 
 package cli
 
-// mayChange knows nothing here without making a file.
-func mayChange(string) error { return nil }
+// MayChange knows nothing here without making a file.
+func MayChange(string) error { return nil }

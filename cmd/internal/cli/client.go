@@ -111,7 +111,7 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // explain says what it means that a request was not answered, and what to do.
 func (c *Client) explain(ctx context.Context, err error) error {
 	dir := capabilities.QuoteName(c.Dir)
-	pid, held := executor.LockHolder(c.Dir)
+	pid, held, _ := executor.DirHolder(c.Dir)
 	who := c.Program
 	if held && pid != 0 {
 		who = fmt.Sprintf("%s with pid %d", c.Program, pid)

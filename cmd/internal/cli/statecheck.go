@@ -33,7 +33,7 @@ func CheckStateDir(dir, program string) error {
 		case !info.IsDir():
 			return fmt.Errorf("%s is not a directory; name another with --state-dir", at)
 		}
-		if err := mayChange(at); err != nil {
+		if err := MayChange(at); err != nil {
 			what := "this user cannot write in it"
 			if errors.Is(err, syscall.EROFS) {
 				what = "its file system can only be read"

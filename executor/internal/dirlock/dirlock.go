@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -71,6 +72,34 @@ func lockSoon(f *os.File) error {
 	}
 }
 
+// Holder looks whether a process holds a directory, which one does from Lock to Close. pid
+// is 0 where that is not known. It changes nothing; for a moment nobody else can take the
+// directory, which Lock waits for.
+func Holder(dir string) (pid int, held bool, err error) {
+	path := filepath.Join(dir, "lock")
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file; remove it", path)
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, false, err
+	}
+	defer f.Close()
+	switch err := lockShared(f); {
+	case errors.Is(err, errLocked):
+		return holder(f), true, nil
+	default:
+		return 0, false, err
+	}
+}
+
 // holder is the process that holds the lock.
 func holder(f *os.File) int {
 	raw, err := io.ReadAll(io.LimitReader(f, 32))
@@ -79,24 +108,6 @@ func holder(f *os.File) int {
 	}
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(raw)))
 	return pid
-}
-
-// Holder says whether a directory is held, and by which process: pid is 0 when it is not
-// known. It makes nothing.
-func Holder(dir string) (pid int, held bool) {
-	path := filepath.Join(dir, "lock")
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return 0, false
-	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return 0, false
-	}
-	defer f.Close() // which lets it go again
-	if !errors.Is(lockFile(f), errLocked) {
-		return 0, false
-	}
-	return holder(f), true
 }
 
 // Check returns an error when the directory is not there any more, or is another one:

@@ -55,17 +55,28 @@ func TestLockOfNoFile(t *testing.T) {
 	require.ErrorContains(t, err, "remove it")
 }
 
+// It can be asked who has a directory, without taking it.
 func TestHolder(t *testing.T) {
 	dir := t.TempDir()
-	_, is := Holder(dir)
-	require.False(t, is)
+	look := func(pid int, held bool) {
+		t.Helper()
+		p, h, err := Holder(dir)
+		require.NoError(t, err)
+		require.Equal(t, pid, p)
+		require.Equal(t, held, h)
+	}
+	look(0, false)
 	require.NoFileExists(t, filepath.Join(dir, "lock"), "nothing is made")
 	held, err := Lock(dir)
 	require.NoError(t, err)
-	pid, is := Holder(dir)
-	require.True(t, is)
-	require.Equal(t, os.Getpid(), pid)
+	look(os.Getpid(), true)
 	require.NoError(t, held.Close())
-	_, is = Holder(dir)
-	require.False(t, is, "the file is there, and nobody has it")
+	look(0, false)
+	held, err = Lock(dir)
+	require.NoError(t, err)
+	require.NoError(t, held.Close())
+	require.NoError(t, os.Remove(filepath.Join(dir, "lock")))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "lock"), 0o700))
+	_, _, err = Holder(dir)
+	require.ErrorContains(t, err, "remove it")
 }

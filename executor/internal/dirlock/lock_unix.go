@@ -9,8 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func lockFile(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+func lockFile(f *os.File) error { return flock(f, unix.LOCK_EX) }
+
+// lockShared is a lock that only keeps an exclusive one away.
+func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
+
+func flock(f *os.File, how int) error {
+	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return errLocked
 	}
