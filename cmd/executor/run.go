@@ -94,8 +94,11 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		log.Warn(warning)
 	}
 
-	openChildren(s.children, s.StateDir, log)
+	err = openChildren(s.children, s.StateDir, log)
 	defer closeChildren(s.children, log)
+	if err != nil {
+		return err
+	}
 	if err := build(agents, log); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func startForker(enter func() error) (*forker, error) {
 }
 
 func (f *forker) run(works <-chan func(), enter func() error, entered chan<- error) {
-	runtime.LockOSThread() // for good: the thread ends with this goroutine
+	runtime.LockOSThread()               // for good: the thread ends with this goroutine
 	if enter != nil && onFirstThread() { // which does not end, and stands for the whole process in much
 		moved := make(chan error, 1)
 		go f.run(works, enter, moved) // it cannot get this thread
