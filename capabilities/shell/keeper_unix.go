@@ -41,8 +41,8 @@ type keeper struct {
 // place there.
 const cwdNote = "shell/cwd"
 
-func newKeeper(s *capabilities.Session) *keeper {
-	k := &keeper{turn: make(chan struct{}, 1), session: s}
+func newKeeper(s *capabilities.Session, children *spawn.Keeper) *keeper {
+	k := &keeper{turn: make(chan struct{}, 1), session: s, pipes: pipes{children: children}}
 	if cwd, ok := s.Notes(cwdNote)[""]; ok {
 		k.had, k.cwd, k.lastDir = true, string(cwd), string(cwd)
 	}

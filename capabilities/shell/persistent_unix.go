@@ -257,9 +257,10 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 // pipes is a private directory for the files of a session's commands. It is used by one goroutine at a
 // time; whoever made it removes it.
 type pipes struct {
-	dir    string   // empty before the first
-	held   *os.File // dir, locked: as long as it is, nobody takes it for a left one
-	number int
+	children *spawn.Keeper
+	dir      string   // empty before the first
+	held     *os.File // dir, locked: as long as it is, nobody takes it for a left one
+	number   int
 }
 
 // files are those of one command.
@@ -289,6 +290,9 @@ func (d *pipes) make(text string) (f files, err error) {
 	if err = syscall.Mkfifo(f.output, 0o600); err != nil {
 		return f, err
 	}
+	if err = d.children.Give(f.text, f.output); err != nil {
+		return f, err
+	}
 	if f.read, err = openPipe(f.output, syscall.O_RDONLY); err != nil {
 		return f, err
 	}
@@ -301,7 +305,9 @@ func (d *pipes) make(text string) (f files, err error) {
 // open makes the directory.
 func (d *pipes) open() (err error) {
 	if d.dir == "" {
-		d.dir, d.held, err = privateDir()
+		if d.dir, d.held, err = privateDir(d.children.Scratch()); err == nil {
+			err = d.children.Give(d.dir)
+		}
 	}
 	return err
 }
@@ -323,10 +329,13 @@ func (d *pipes) remove() {
 // dirPrefix begins the names of private directories.
 const dirPrefix = "exsh-"
 
-// privateDir makes a directory, in memory where the system has a place for that, and removes those that
+// privateDir makes a directory in scratch or, when that is empty, in memory where the system has a place for that, and removes those that
 // killed executors have left there.
-func privateDir() (dir string, held *os.File, err error) {
-	parent := "/dev/shm"
+func privateDir(scratch string) (dir string, held *os.File, err error) {
+	parent := scratch
+	if parent == "" {
+		parent = "/dev/shm"
+	}
 	if dir, err = os.MkdirTemp(parent, dirPrefix); err != nil {
 		parent = os.TempDir()
 		if dir, err = os.MkdirTemp(parent, dirPrefix); err != nil {
@@ -358,7 +367,7 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	f := os.NewFile(uintptr(fd), dir)
 	var st syscall.Stat_t
-	if err = syscall.Fstat(fd, &st); err == nil && int(st.Uid) != os.Geteuid() {
+	if err = syscall.Fstat(fd, &st); err == nil && int(st.Uid) != os.Geteuid() && os.Geteuid() != 0 {
 		err = syscall.EPERM
 	}
 	if err == nil {

@@ -1,11 +1,14 @@
 package shell
 
-import "github.com/agent-executor/executor/capabilities"
+import (
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/internal/spawn"
+)
 
 // keeper keeps nothing: a persistent shell needs named pipes and signals.
 type keeper struct{}
 
-func newKeeper(*capabilities.Session) *keeper { return nil }
+func newKeeper(*capabilities.Session, *spawn.Keeper) *keeper { return nil }
 
 func (k *keeper) close() {}
 

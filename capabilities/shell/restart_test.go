@@ -82,7 +82,7 @@ func TestTasksOverARestart(t *testing.T) {
 
 // What a killed executor has left of its shells is removed by the next one, and nothing else is (case 134).
 func TestLeftDirectoriesAreRemoved(t *testing.T) {
-	dir, held, err := privateDir()
+	dir, held, err := privateDir("")
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	defer held.Close()
@@ -97,7 +97,7 @@ func TestLeftDirectoriesAreRemoved(t *testing.T) {
 		require.NoError(t, os.Chtimes(name, long, long))
 	}
 
-	another, held2, err := privateDir()
+	another, held2, err := privateDir("")
 	require.NoError(t, err)
 	defer os.RemoveAll(another)
 	defer held2.Close()

@@ -17,7 +17,7 @@ type state struct {
 }
 
 func (s *Shell) newState(session *capabilities.Session) *state {
-	return &state{group: s.options.Children.NewGroup(), shell: newKeeper(session), tasks: newTasks(session, s.options)}
+	return &state{group: s.options.Children.NewGroup(), shell: newKeeper(session, s.options.Children), tasks: newTasks(session, s.options)}
 }
 
 func stateOf(session *capabilities.Session) (*state, error) {

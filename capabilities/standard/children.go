@@ -3,6 +3,7 @@ package standard
 import (
 	"context"
 
+	"github.com/agent-executor/executor/capabilities/internal/sandbox"
 	"github.com/agent-executor/executor/capabilities/internal/spawn"
 )
 
@@ -48,4 +49,34 @@ func ReapOrphans(ctx context.Context) {
 	if spawn.Adopts() {
 		spawn.ReapOrphans(ctx)
 	}
+}
+
+// Sandbox is what commands may do, as Launch.Sandbox; SandboxRoot is a directory they work in. What cannot be
+// enforced on a machine is an error of Children.Configure, which says what is missing.
+type (
+	Sandbox     = sandbox.Policy
+	SandboxRoot = sandbox.Root
+)
+
+// Modes and networks of a Sandbox.
+const (
+	SandboxOff      = sandbox.Off
+	SandboxAuto     = sandbox.Auto
+	NetworkOpen     = sandbox.Open
+	NetworkLoopback = sandbox.Loopback
+	NetworkNone     = sandbox.None
+)
+
+// SandboxModes and SandboxNetworks are all of them.
+func SandboxModes() []string    { return sandbox.Modes() }
+func SandboxNetworks() []string { return sandbox.Networks() }
+
+// DescribeSandbox says in words what a sandbox would enforce here, and what not; an error says what is missing.
+// It changes nothing. What is in force is in Means.Launch.
+func DescribeSandbox(p Sandbox) ([]string, error) {
+	s, err := sandbox.New(p)
+	if err != nil {
+		return nil, err
+	}
+	return s.Words(), nil
 }

@@ -11,7 +11,8 @@ import (
 
 // openChildren ends what an earlier executor left running, takes hold of what this one is going to start,
 // and says both. Of a process only the program is logged: its arguments are the brain's or the user's.
-func openChildren(children *standard.Children, stateDir string, log *zap.Logger) {
+// It is an error that a sandbox which is configured could not be opened.
+func openChildren(children *standard.Children, stateDir string, log *zap.Logger) error {
 	report := children.Open(stateDir)
 	means := children.Means()
 	log.Info("child processes are kept hold of", zap.Bool("end_with_executor", means.ParentDeath), zap.Bool("labels", means.Labels),
@@ -31,6 +32,7 @@ func openChildren(children *standard.Children, stateDir string, log *zap.Logger)
 	if report.Problem != nil {
 		log.Warn("child processes may not be found again after a kill", zap.Error(report.Problem))
 	}
+	return report.Sandbox
 }
 
 // closeChildren ends what is left when all sessions have ended.

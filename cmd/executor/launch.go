@@ -21,6 +21,9 @@ func launchOf(s *settings) (l standard.Launch, err error) {
 		}
 		l.Limits = append(l.Limits, limit)
 	}
+	if l.Sandbox, err = sandboxOf(s); err != nil {
+		return l, err
+	}
 	l.Nice, l.Prefix = s.Nice, s.LaunchPrefix
 	switch s.OOMScoreAdjust {
 	case defaultSettings().OOMScoreAdjust: // also where the system has no such thing

@@ -111,8 +111,11 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	for _, a := range agents {
 		a.options.OnState = watch.changed
 	}
-	openChildren(s.children, s.StateDir, log)
+	err = openChildren(s.children, s.StateDir, log)
 	defer closeChildren(s.children, log)
+	if err != nil {
+		return err
+	}
 	if err := build(agents, log); err != nil {
 		return err
 	}

@@ -43,6 +43,10 @@ type settings struct {
 	OOMScoreAdjust int
 	LaunchPrefix   []string
 
+	Sandbox        string
+	SandboxNetwork string
+	SandboxRead    []string
+
 	MaxSessions       int
 	MaxInFlight       int
 	InlineResultBytes int
@@ -75,6 +79,8 @@ func defaultSettings() settings {
 		Workspace:         "shared",
 		Dialect:           "none",
 		OOMScoreAdjust:    500,
+		Sandbox:           standard.SandboxOff,
+		SandboxNetwork:    standard.NetworkOpen,
 		MaxSessions:       16,
 		MaxInFlight:       protocol.DefaultMaxInFlight,
 		InlineResultBytes: protocol.DefaultInlineResult,
@@ -172,6 +178,13 @@ var table = []setting{
 		value: func(s *settings) any { return &s.OOMScoreAdjust }, signed: true, refuse: refuseOOMScore},
 	{flag: "launch-prefix", usage: "`WORD` of a program through which every command is started, such as a sandbox; repeated for each word (in the variable one a line)",
 		value: func(s *settings) any { return &s.LaunchPrefix }, code: true, split: splitLines},
+
+	{flag: "sandbox", usage: "`KIND` of sandbox for commands: bubblewrap, landlock, auto for the first of these that works, or off; they see and write the roots, can read the system's directories, and have a home and a place for temporary files of their own. What cannot be enforced ends the program",
+		value: func(s *settings) any { return &s.Sandbox }, oneOf: standard.SandboxModes()},
+	{flag: "sandbox-network", usage: "`NETWORK` of commands in the sandbox: open, loopback for one of their own with nothing but 127.0.0.1, or none",
+		value: func(s *settings) any { return &s.SandboxNetwork }, oneOf: standard.SandboxNetworks()},
+	{flag: "sandbox-read", usage: "`PATH` that commands in the sandbox can read besides; may be repeated",
+		value: func(s *settings) any { return &s.SandboxRead }, path: true},
 
 	{flag: "max-sessions", usage: "how many sessions at once for each brain, a `NUMBER`",
 		value: func(s *settings) any { return &s.MaxSessions }, option: "MaxSessions"},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -108,6 +109,21 @@ func found(path, secret string) error {
 	return nil
 }
 
+// eachThread tries something on each thread of the executor until it succeeds.
+func eachThread(t target, try func(thread int) error) error {
+	list, err := os.ReadDir(proc(t.Parent, "task"))
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		thread, _ := strconv.Atoi(e.Name())
+		if err = try(thread); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // escapes are refused whatever the network may be.
 var escapes = []escape{
 	{"read a file outside", func(t target) error { return reads(t.Outside + "/secret") }},
@@ -188,6 +204,32 @@ var escapes = []escape{
 	}},
 	{"signal another process", func(t target) error { return unix.Kill(t.Victim, 0) }},
 	{"stop the executor", func(t target) error { return unix.Kill(t.Parent, unix.SIGCONT) }},
+	{"signal a thread of the executor", func(t target) error {
+		return eachThread(t, func(thread int) error {
+			if err := unix.Kill(thread, 0); err == nil {
+				return nil
+			}
+			if err := unix.Tgkill(t.Parent, thread, 0); err == nil {
+				return nil
+			}
+			dir, err := unix.Open(proc(thread, ""), unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(dir)
+			return syscalls(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(dir), 0, 0, 0)
+		})
+	}},
+	{"trace a thread of the executor", func(t target) error {
+		return eachThread(t, func(thread int) error { return syscalls(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(thread)) })
+	}},
+	{"memory of a thread of the executor", func(t target) error {
+		return eachThread(t, func(thread int) error { return writes(proc(thread, "mem")) })
+	}},
+	{"signal by way of a file", func(target) error { return forbidden(unix.SYS_FCNTL, 0, 15, 0) }},
+	{"limit another process", func(t target) error {
+		return unix.Prlimit(t.Victim, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
+	}},
 	{"another's descriptor", func(t target) error { return forbidden(unix.SYS_PIDFD_GETFD, 0, 0, 0) }},
 	{"mount", func(t target) error { return unix.Mount("none", t.Root, "tmpfs", 0, "") }},
 	{"mount in the new way", func(target) error { return forbidden(unix.SYS_FSOPEN, 0, 0) }},

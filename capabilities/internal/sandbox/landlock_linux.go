@@ -130,7 +130,7 @@ func (landlock) enter(s *Sandbox) error {
 	if abi < abiTruncate {
 		more = append(more, unix.SYS_TRUNCATE) // by a path; Landlock of this version does not look at it
 	}
-	return applyFilter(filter(sockets{inet: s.policy.Network != None}, more...))
+	return applyFilter(filter(sockets{inet: s.policy.Network != None}, unix.Gettid(), more...))
 }
 
 // newRuleset makes rules for the rights that are given, and for signals.
@@ -283,4 +283,12 @@ func (landlock) words(s *Sandbox) []string {
 		list = append(list, "sandbox: not enforced: mode, owner and times of files outside that belong to the user can be changed (bubblewrap, or another user for commands, prevents that)")
 	}
 	return list
+}
+
+// keepPrivate makes the process one that only root can trace or dump.
+func keepPrivate() error {
+	if unix.Gettid() == unix.Getpid() {
+		return errors.New("it is the first thread of the process that would be confined, which stands for all of them")
+	}
+	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }

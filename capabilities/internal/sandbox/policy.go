@@ -194,8 +194,13 @@ func inside(path, dir string) bool {
 func (s *Sandbox) Mode() string { return s.policy.Mode }
 
 // Enter gives up, for good, what the thread it is called on does not need to start commands. The thread is
-// locked to its goroutine, and is not used for anything else.
+// locked to its goroutine, and is not used for anything else; it is not the first thread of the process, which stands
+// for the whole of it. The process as such can be neither traced nor dumped from now on, but by root: the memory
+// is that of the thread too.
 func (s *Sandbox) Enter() error {
+	if err := keepPrivate(); err != nil {
+		return fmt.Errorf("enter the sandbox: %w", err)
+	}
 	if err := s.backend.enter(s); err != nil {
 		return fmt.Errorf("enter the sandbox: %w", err)
 	}

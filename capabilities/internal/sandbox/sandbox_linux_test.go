@@ -194,7 +194,7 @@ func (w *world) runIn(dir, input string, argv ...string) (string, int) {
 	require.NoError(w.t, err, argv)
 	_, _ = io.WriteString(p.Stdin(), input)
 	_ = p.Stdin().Close()
-	timer := time.AfterFunc(60*time.Second, func() { p.Kill() })
+	timer := time.AfterFunc(100*time.Second, func() { p.Kill() })
 	defer timer.Stop()
 	exit := p.Wait()
 	mu.Lock()

@@ -17,3 +17,5 @@ func (none) check(*Sandbox) error {
 func (none) enter(*Sandbox) error                           { return errors.ErrUnsupported }
 func (none) rewrite(_ *Sandbox, start Start) (Start, error) { return start, errors.ErrUnsupported }
 func (none) words(*Sandbox) []string                        { return nil }
+
+func keepPrivate() error { return errors.ErrUnsupported }

@@ -14,6 +14,10 @@ import (
 // list of what is refused, not of what is allowed: programs are free otherwise. What it refuses is an error
 // for the program (EPERM), and never its end.
 
+// The thread that starts commands is a thread of the executor and shares its memory, but it is in the domain of the
+// commands: Landlock lets them signal it by its own number, and a signal of that kind is for the whole process. So
+// the filter knows that number. (That it cannot be traced is due to the executor: see Enter.)
+
 // sockets are the families of sockets that may be made.
 type sockets struct {
 	inet bool // IPv4, IPv6, and asking for the machine's own addresses
@@ -77,8 +81,9 @@ func (p *program) any(k uint32, yes, no uint8) {
 	p.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, k, yes, no)
 }
 
-// filter is the program that refuses. more are further system calls to refuse.
-func filter(allowed sockets, more ...uint32) []unix.SockFilter {
+// filter is the program that refuses. thread is the number of the thread that starts commands, and more are further
+// system calls to refuse.
+func filter(allowed sockets, thread int, more ...uint32) []unix.SockFilter {
 	var p program
 	p.load(atArch)
 	p.equal(nativeArch, 1, 0)
@@ -101,6 +106,27 @@ func filter(allowed sockets, more ...uint32) []unix.SockFilter {
 		p.give(notAllowed)
 		p.give(allow)
 	}
+	for _, call := range []struct{ number, argument uint32 }{
+		{unix.SYS_KILL, 0}, {unix.SYS_TKILL, 0}, {unix.SYS_TGKILL, 1}, {unix.SYS_RT_SIGQUEUEINFO, 0}, {unix.SYS_RT_TGSIGQUEUEINFO, 1}, {unix.SYS_PIDFD_OPEN, 0},
+	} {
+		p.equal(call.number, 0, 4)
+		p.load(atArgument + 8*call.argument)
+		p.equal(uint32(thread), 0, 1)
+		p.give(notAllowed)
+		p.give(allow)
+	}
+	p.equal(unix.SYS_PIDFD_SEND_SIGNAL, 0, 1) // to whom cannot be seen; programs fall back to kill
+	p.give(notThere)
+	p.equal(unix.SYS_PRLIMIT64, 0, 4) // the limits of others: one on their time would end them
+	p.load(atArgument)
+	p.equal(0, 1, 0)
+	p.give(notAllowed)
+	p.give(allow)
+	p.equal(unix.SYS_FCNTL, 0, 4) // signals by way of a file
+	p.load(atArgument + 8)
+	p.equal(setOwnerEx, 0, 1)
+	p.give(notAllowed)
+	p.give(allow)
 	p.equal(unix.SYS_IOCTL, 0, 5)
 	p.load(atArgument + 8)
 	p.equal(unix.TIOCSTI, 1, 0) // types into a terminal
@@ -134,6 +160,9 @@ func (p *program) socket(allowed sockets) {
 	p.equal(unix.SYS_SOCKET, 0, uint8(len(q)))
 	*p = append(*p, q...)
 }
+
+// setOwnerEx is F_SETOWN_EX, which can name a thread.
+const setOwnerEx = 15
 
 // tiocLinux is the ioctl of the console's own terminals that pastes a selection.
 const tiocLinux = 0x541c

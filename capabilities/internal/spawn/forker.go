@@ -27,8 +27,15 @@ func startForker(enter func() error) (*forker, error) {
 }
 
 func (f *forker) run(works <-chan func(), enter func() error, entered chan<- error) {
+	runtime.LockOSThread()               // for good: the thread ends with this goroutine
+	if enter != nil && onFirstThread() { // which does not end, and stands for the whole process in much
+		moved := make(chan error, 1)
+		go f.run(works, enter, moved) // it cannot get this thread
+		entered <- <-moved
+		runtime.UnlockOSThread()
+		return
+	}
 	defer close(f.done)
-	runtime.LockOSThread() // for good: the thread ends with this goroutine
 	if enter != nil {
 		if err := enter(); err != nil {
 			entered <- err

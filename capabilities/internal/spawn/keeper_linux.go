@@ -44,3 +44,6 @@ func now() uint64 {
 	}
 	return uint64(ts.Nano() / 10_000_000)
 }
+
+// onFirstThread says whether the caller's thread is the one that the process began with.
+func onFirstThread() bool { return unix.Gettid() == unix.Getpid() }

@@ -14,3 +14,5 @@ func adopt() (restore func(), ok bool) { return func() {}, false }
 func Adopts() bool { return false }
 
 func now() uint64 { return 0 }
+
+func onFirstThread() bool { return false }

@@ -60,16 +60,21 @@ func (l *launch) settle(pid int, home *cgroup) error {
 		if l == nil {
 			return nil
 		}
-		if err := l.limit(pid); !errors.Is(err, unix.ESRCH) { // it may have ended
-			return err
+		var err error
+		l.aside(func() { err = l.limit(pid) })
+		if errors.Is(err, unix.ESRCH) { // it may have ended
+			return nil
 		}
-		return nil
+		return err
 	}
 	if gone := waitStopped(pid); gone {
 		return nil // its exit status says how
 	}
-	err := l.limit(pid)
-	l.aside(func() { l.place(pid, home) })
+	var err error
+	l.aside(func() {
+		err = l.limit(pid)
+		l.place(pid, home)
+	})
 	if err != nil {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
