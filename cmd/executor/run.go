@@ -101,6 +101,14 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		o.ended = err
 		ctl.close()
 	}()
+	trusted, err := openTrust(s, hide, log)
+	if err != nil {
+		return err
+	}
+	defer trusted.close()
+	for _, a := range agents {
+		a.options.Decide = trusted.gate.Decide
+	}
 	openChildren(s.children, s.StateDir, log)
 	defer closeChildren(s.children, log)
 	if err := build(agents, log); err != nil {
@@ -123,6 +131,8 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	defer cancel()
 	o.agents, o.cancel = agents, cancel
 	o.answer(ctl)
+	o.trusted = trusted
+	trusted.answer(ctl)
 	ctl.start()
 	stop := onSignals(signals, log, signalActions{
 		drain:  func() { o.drain(0) },
@@ -132,6 +142,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	defer stop()
 	orphans.Go(func() { standard.ReapOrphans(ctx) })
 	orphans.Go(func() { restMemory(ctx) })
+	orphans.Go(func() { promptUser(ctx, trusted.desk, log) })
 	if err := runAll(ctx, agents); err != nil {
 		return err
 	}
