@@ -121,7 +121,7 @@ func printApprovals(w io.Writer, items []approval.Item, now time.Time) error {
 }
 
 func printItem(w io.Writer, item approval.Item, now time.Time) {
-	fmt.Fprintf(w, "%s  %s, waits for %s, is denied in %s\n", item.ID, cli.Line(item.Tool), ago(item.Since, now), max(0, item.Expires.Sub(now)).Round(time.Second))
+	fmt.Fprintf(w, "%s  %s, has waited for %s, is denied in %s\n", item.ID, cli.Line(item.Tool), ago(item.Since, now), max(0, item.Expires.Sub(now)).Round(time.Second))
 	quoted(w, item.What)
 	if item.Dir != "" {
 		fmt.Fprintf(w, "  in       %s\n", quote(item.Dir))

@@ -96,7 +96,7 @@ func TestApprovalsEndToEnd(t *testing.T) {
 
 	call, id := r.asks(ctx, s, "touch approved")
 	out, _, _ := r.command("approvals")
-	require.Contains(t, out, id+"  bash, waits for")
+	require.Contains(t, out, id+"  bash, has waited for")
 	require.Contains(t, out, "  | touch approved\n")
 	require.Contains(t, out, "  in       "+r.work)
 	out, _, _ = r.command("status")
@@ -138,7 +138,7 @@ func TestApprovalsEndToEnd(t *testing.T) {
 	require.Zero(t, code)
 	require.Equal(t, protocol.OutcomeFailed, result(victim).Outcome)
 
-	// A process that is asked about, and waits longer than one answer of the executor may take, is in process_test.
+	// A process is asked about like a call.
 	done := make(chan error, 1)
 	go func() {
 		p, err := s.Process(ctx, protocol.ProcessStartParams{ProcessID: "p1", Argv: []string{"touch", "process"}})
