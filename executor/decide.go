@@ -90,11 +90,11 @@ func (c *call) tellEnd(r protocol.ToolResultParams) {
 // notStarted tells the gate that the call was not accepted after all.
 func (c *call) notStarted(err error) {
 	if c.ended != nil {
-		c.ended(gate.End{Outcome: gate.NotStarted, Reason: refusalOf(err)})
+		c.ended(gate.End{Outcome: gate.NotStarted, Reason: reasonIn(err)})
 	}
 }
 
-func refusalOf(err error) string {
+func reasonIn(err error) string {
 	var e *protocol.Error
 	switch {
 	case err == nil:
@@ -132,13 +132,13 @@ func (e *Executor) runMethod(ctx context.Context, spec protocol.Spec, p capabili
 		pending, err := e.awaitConfirmation(ctx, verdict.Wait)
 		if err != nil {
 			if !pending {
-				ended(gate.End{Outcome: gate.NotStarted, Reason: refusalOf(err)})
+				ended(gate.End{Outcome: gate.NotStarted, Reason: reasonIn(err)})
 			}
 			return nil, err
 		}
 	}
 	result, err := p.Run(ctx, s)
-	end := gate.End{Outcome: protocol.OutcomeSucceeded, IsError: err != nil, Reason: refusalOf(err)}
+	end := gate.End{Outcome: protocol.OutcomeSucceeded, IsError: err != nil, Reason: reasonIn(err)}
 	if err != nil {
 		end.Outcome = protocol.OutcomeFailed
 	}

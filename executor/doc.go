@@ -37,6 +37,10 @@
 // A drain waits for calls and for whatever else a capability has said is at work for a
 // session (capabilities.Session.Working), as processes are.
 //
+// Before anything is accepted that a session wants done, the gate is asked (Options.Decide, decide.go): every
+// tool's call, and every method that starts or changes something. Package gate has the types, trust a gate made of
+// packages policy, approval and audit; nothing else here knows of them.
+//
 // One noun or one loop has one file: connect.go (the loop that dials), door.go (the
 // socket at which the brain dials instead), connection.go (one registered connection),
 // heartbeat.go, deliver.go, announce.go, renew.go (their loops), token.go (the
@@ -44,6 +48,6 @@
 // the machine was suspended), load.go, session.go with sessions.go (the table of them),
 // fences.go and status.go, notices.go (what has to be told), memory.go (what was noted),
 // state.go and restore.go (what is kept over a restart, and what comes back), journal.go (what is made of the outbox's files, and of a full disk),
-// lock.go, call.go, result.go, toolarge.go, dispatch.go (who answers which method),
+// lock.go, call.go, decide.go, result.go, toolarge.go, dispatch.go (who answers which method),
 // peer.go (the brain as capabilities see it), shutdown.go, errors.go.
 package executor

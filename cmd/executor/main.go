@@ -29,6 +29,7 @@ func newRoot() *cobra.Command {
 	root := cli.NewRoot("executor", "The hands of an AI agent on this machine")
 	root.AddCommand(demoCommand(), runCommand(), configCommand(), doctorCommand(), serviceCommand(), versionCommand())
 	root.AddCommand(statusCommand(), drainCommand(), stopCommand())
+	root.AddCommand(approvalsCommand(), approveCommand(), denyCommand(), auditCommand())
 	return root
 }
 

@@ -29,6 +29,7 @@ type operation struct {
 	stopping atomic.Bool
 	hide     *cli.Redactor
 	log      *zap.Logger
+	trusted  *trusted
 	ended    error // why the program ends; set before the control is closed
 }
 
@@ -43,6 +44,10 @@ type programStatus struct {
 	Stopping bool          `json:"stopping,omitempty"` // it was told to stop now
 	Ready    bool          `json:"ready"`              // registered with each brain that was not given up, and taking work
 	Brains   []brainStatus `json:"brains"`
+
+	ApprovalsWaiting int    `json:"approvals_waiting"`          // for the local user
+	AuditLost        int64  `json:"audit_lines_lost,omitempty"` // since the program has started
+	AuditProblem     string `json:"audit_problem,omitempty"`    // why lines are lost just now
 }
 
 // brainStatus is one brain in programStatus.
@@ -75,6 +80,9 @@ func (o *operation) status() programStatus {
 		s.Brains = append(s.Brains, b)
 	}
 	s.Ready = ready(s.Brains)
+	if o.trusted != nil {
+		o.trusted.status(&s)
+	}
 	return s
 }
 

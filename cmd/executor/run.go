@@ -111,6 +111,14 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	for _, a := range agents {
 		a.options.OnState = watch.changed
 	}
+	trusted, err := openTrust(s, hide, log)
+	if err != nil {
+		return err
+	}
+	defer trusted.close()
+	for _, a := range agents {
+		a.options.Decide = trusted.gate.Decide
+	}
 	err = openChildren(s.children, s.StateDir, log)
 	defer closeChildren(s.children, log)
 	if err != nil {
@@ -139,6 +147,8 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	defer endSupervision()
 	orphans.Go(func() { watch.run(supervised) })
 	o.answer(ctl)
+	o.trusted = trusted
+	trusted.answer(ctl)
 	ctl.start()
 	stop := onSignals(signals, log, signalActions{
 		drain:  func() { o.drain(0) },
@@ -148,6 +158,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	defer stop()
 	orphans.Go(func() { standard.ReapOrphans(ctx) })
 	orphans.Go(func() { restMemory(ctx) })
+	orphans.Go(func() { promptUser(ctx, trusted.desk, log) })
 	if err := runAll(ctx, agents); err != nil {
 		return err
 	}

@@ -14,6 +14,9 @@ import (
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/internal/cli"
+	"github.com/agent-executor/executor/executor/approval"
+	"github.com/agent-executor/executor/executor/audit"
+	"github.com/agent-executor/executor/executor/policy"
 	"github.com/agent-executor/executor/protocol"
 )
 
@@ -61,6 +64,13 @@ type settings struct {
 	GitHooks       bool
 	GitFilters     bool
 
+	Trust           string
+	Policy          []string // each a JSON object, or a list of them
+	ApprovalTimeout time.Duration
+	AuditMaxBytes   int
+	AuditKeep       int
+	AuditRequired   bool
+
 	Config    string
 	LogLevel  string
 	LogFormat string
@@ -88,6 +98,10 @@ func defaultSettings() settings {
 		MaxBackoff:        protocol.DefaultMaxBackoff,
 		RequestTimeout:    protocol.DefaultRequestTimeout,
 		DrainTimeout:      protocol.DefaultDrainTimeout,
+		Trust:             string(policy.TrustFull),
+		ApprovalTimeout:   approval.DefaultTimeout,
+		AuditMaxBytes:     audit.DefaultMaxBytes,
+		AuditKeep:         audit.DefaultKeep,
 		LogLevel:          "info",
 		LogFormat:         "auto",
 	}
@@ -211,6 +225,19 @@ var table = []setting{
 		value: func(s *settings) any { return &s.GitHooks }},
 	{flag: "git-filters", usage: "let the tool git run the clean and smudge filters that are configured, for git-lfs",
 		value: func(s *settings) any { return &s.GitFilters }},
+
+	{flag: "trust", usage: "`HOW` far the brain is trusted where no rule of --policy says otherwise: full, all is done; ask, what only reads is done and the local user is asked about the rest; read-only, the rest is denied",
+		value: func(s *settings) any { return &s.Trust }, option: "Decide", oneOf: []string{"full", "ask", "read-only"}},
+	{flag: "policy", usage: "a rule as `JSON`, the first that matches decides: {\"command\": \"git push\", \"action\": \"deny\"}; with tool, command, exact, path, session, action (allow, ask or deny) and reason; may be repeated, or be a list of them",
+		value: func(s *settings) any { return &s.Policy }, option: "Decide", object: true, split: splitLines, refuse: refusePolicy},
+	{flag: "approval-timeout", usage: "`TIME` the local user has to answer; then it is denied",
+		value: func(s *settings) any { return &s.ApprovalTimeout }, option: "Decide"},
+	{flag: "audit-max-bytes", usage: "size of a file of the audit log, a `NUMBER`; then it goes on in the next",
+		value: func(s *settings) any { return &s.AuditMaxBytes }, option: "Decide"},
+	{flag: "audit-keep", usage: "how many files of the audit log are kept, a `NUMBER`",
+		value: func(s *settings) any { return &s.AuditKeep }, option: "Decide"},
+	{flag: "audit-required", usage: "do nothing that could not be written down first: each line is on the disk before a call runs, and a full disk refuses calls",
+		value: func(s *settings) any { return &s.AuditRequired }, option: "Decide"},
 
 	{flag: configFlag, usage: "configuration `FILE` (default: $XDG_CONFIG_HOME/executor/config.yaml, else /etc/executor/config.yaml)",
 		value: func(s *settings) any { return &s.Config }, path: true},

@@ -113,6 +113,8 @@ func sample(row setting) string {
 		return "wss://host:7070/executor"
 	case row.flag == "exec-tools":
 		return `{"command":["make","test"],"name":"test"}`
+	case row.flag == "policy":
+		return `{"action":"deny","command":"git push"}`
 	case row.flag == "git-subcommands":
 		return "add"
 	case row.path:

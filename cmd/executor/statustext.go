@@ -21,6 +21,12 @@ func printStatus(w io.Writer, s programStatus, now time.Time) error {
 	if s.Config != "" {
 		fmt.Fprintf(t, "  configuration\t%s\n", quote(s.Config))
 	}
+	if s.ApprovalsWaiting > 0 {
+		fmt.Fprintf(t, "  waiting for you\t%s; see executor approvals\n", count(s.ApprovalsWaiting, "call", "calls"))
+	}
+	if s.AuditLost > 0 {
+		fmt.Fprintf(t, "  AUDIT LOG\t%d lines lost %s\n", s.AuditLost, cli.Line(s.AuditProblem))
+	}
 	for _, b := range s.Brains {
 		printBrain(t, b, now)
 	}
