@@ -22,6 +22,10 @@ type Tool struct {
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage // of ToolOutput.Structured; nil = none
 	Annotations  protocol.Annotations
+	// Prepares says that the handler calls Call.Begin before it does anything that
+	// lasts or can be noticed. A host may then call it while the acceptance of the
+	// call is still on its way to the disk.
+	Prepares bool
 }
 
 // ToolHandler runs one call whose input has been checked and decoded. It is the
@@ -60,6 +64,7 @@ func AddTool[In any](r *Registrar, t Tool, h func(context.Context, *Call, In) (p
 			Name: t.Name, Description: t.Description, Annotations: t.Annotations,
 			InputSchema: input.schema, OutputSchema: bytes.Clone(t.OutputSchema),
 		},
+		prepares: t.Prepares,
 		prepare: func(raw json.RawMessage) (ToolHandler, error) {
 			in, err := input.decode(raw)
 			if err != nil {
@@ -84,6 +89,7 @@ func checkOutputSchema(raw json.RawMessage) error {
 type RegisteredTool struct {
 	capability string
 	info       protocol.ToolInfo
+	prepares   bool
 	prepare    func(json.RawMessage) (ToolHandler, error)
 }
 
@@ -92,6 +98,9 @@ func (t *RegisteredTool) Info() protocol.ToolInfo { return t.info }
 
 // Capability is the name of the capability that registered the tool.
 func (t *RegisteredTool) Capability() string { return t.capability }
+
+// Prepares says that the handler waits in Call.Begin before its first effect.
+func (t *RegisteredTool) Prepares() bool { return t.prepares }
 
 // Prepare checks and decodes an input, so that a call with a bad one is refused
 // before it is accepted. The error is always a *protocol.Error with code

@@ -138,6 +138,7 @@ func (e *Exec) describe(t Tool) capabilities.Tool {
 			"An exit code that is not 0 is a result. The default timeout is %d ms, the longest %d ms.",
 			what, quote(t.Command), timeout.Milliseconds(), longest.Milliseconds()),
 		Annotations: protocol.Annotations{Destructive: true, OpenWorld: true},
+		Prepares:    true,
 	}
 }
 
