@@ -15,7 +15,10 @@ const retryFull = time.Second
 
 // save writes a record of e and waits for it. When that fails the entry is in memory
 // only, until there is room. b.mu is held, and let go meanwhile.
-func (b *Box) save(e *entry, record journal.Entry) {
+func (b *Box) save(e *entry, record journal.Entry) { b.saveWith(e, record, nil) }
+
+// saveWith is save that calls meanwhile, if any, before it waits.
+func (b *Box) saveWith(e *entry, record journal.Entry, meanwhile func()) {
 	if b.journal == nil {
 		return
 	}
@@ -30,6 +33,9 @@ func (b *Box) save(e *entry, record journal.Entry) {
 	staged := b.journal.Stage(record)
 	e.staged = staged
 	b.mu.Unlock()
+	if meanwhile != nil {
+		meanwhile()
+	}
 	err := staged.Wait()
 	b.mu.Lock()
 	defer staged.Release()

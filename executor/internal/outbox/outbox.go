@@ -164,6 +164,13 @@ func (b *Box) known(p protocol.ToolCallParams, d digest) (State, error) {
 // caller to run it; the other states are those of Lookup, for a repeat that came at
 // the same time.
 func (b *Box) Accept(p protocol.ToolCallParams, readOnly bool) (State, error) {
+	return b.AcceptWith(p, readOnly, nil)
+}
+
+// AcceptWith is Accept that calls meanwhile when the record of a fresh call is about to
+// be written: what it begins goes on beside the disk. It is not called when
+// there is no disk to wait for. It must not wait.
+func (b *Box) AcceptWith(p protocol.ToolCallParams, readOnly bool, meanwhile func()) (State, error) {
 	d := digestOf(p)
 	b.mu.Lock()
 	if b.calls[key{p.SessionID, p.ToolCallID}] != nil {
@@ -175,7 +182,7 @@ func (b *Box) Accept(p protocol.ToolCallParams, readOnly bool) (State, error) {
 	}
 	e := &entry{key: key{p.SessionID, p.ToolCallID}, digest: d, readOnly: readOnly}
 	b.calls[e.key] = e
-	b.save(e, journal.Entry{Kind: kindAccept, Head: headOf(e), Sync: !readOnly})
+	b.saveWith(e, journal.Entry{Kind: kindAccept, Head: headOf(e), Sync: !readOnly}, meanwhile)
 	return Fresh, nil
 }
 

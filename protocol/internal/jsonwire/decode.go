@@ -210,9 +210,12 @@ func (d *decoder) stringMap(v reflect.Value, i int) (int, *TypeError) {
 }
 
 func (d *decoder) blob(p *plan, v reflect.Value, i int) (int, *TypeError) {
-	end, plain := stringEnd(d.data, i)
+	// It is long, as a rule, and has no escapes.
+	end := i + 1 + bytes.IndexByte(d.data[i+1:], '"') + 1
 	raw := d.data[i+1 : end-1]
-	if !plain && bytes.IndexByte(raw, '\\') >= 0 { // some write "\/" for every slash
+	if bytes.IndexByte(raw, '\\') >= 0 { // some write "\/" for every slash
+		end, _ = stringEnd(d.data, i)
+		raw = d.data[i+1 : end-1]
 		raw = appendUnquoted(make([]byte, 0, len(raw)), raw)
 	}
 	b, err := decodeBase64(raw)
