@@ -45,7 +45,7 @@ fuzz: ## every fuzz target for FUZZTIME (60s) each
 	done
 
 stress: ## the tests that are short by default, at their full size
-	EXECUTOR_STRESS=1 EXECUTOR_KILLS=200 $(GO) test -count 1 -timeout 30m ./cmd/executor ./capabilities/...
+	EXECUTOR_STRESS=1 EXECUTOR_KILLS=200 $(GO) test -count 1 -timeout 30m ./cmd/executor ./executor/internal/... ./capabilities/...
 
 soak: ## both ends, the network and the machine fail at random for SOAK (10m); the ledger has to be right in the end
 	EXECUTOR_SOAK=$(SOAK) $(GO) test -run '^TestSoak$$' -count 1 -timeout 0 -v ./cmd/executor

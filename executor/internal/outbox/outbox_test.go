@@ -3,7 +3,9 @@ package outbox
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,7 +21,16 @@ import (
 	"github.com/agent-executor/executor/protocol"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A model is tried with 30 random stories, and with 100 where EXECUTOR_STRESS is set, or
+// -rapid.checks says how many.
+func TestMain(m *testing.M) {
+	if os.Getenv("EXECUTOR_STRESS") == "" {
+		if err := flag.Set("rapid.checks", "30"); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func call(session, id, input string) protocol.ToolCallParams {
 	return protocol.ToolCallParams{SessionID: session, ToolCallID: id, Tool: "t", Input: json.RawMessage(input)}
