@@ -240,6 +240,7 @@ func (c *call) finish(ctx context.Context, out protocol.ToolOutput, err error) {
 			ce.Write(zap.String("tool", c.params.Tool), zap.String("call", c.params.ToolCallID),
 				zap.String("outcome", r.Outcome), zap.Int64("duration_ms", r.DurationMS))
 		}
+		c.tellEnded(r)
 		c.s.e.finished(c)
 	})
 }

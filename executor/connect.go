@@ -194,7 +194,13 @@ func (e *Executor) open(ctx context.Context, token string) (rpc.Frames, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rpc.Dial(ctx, brainURL, rpc.DialOptions{Token: token, TLS: e.opts.TLS, Timeout: e.opts.RequestTimeout,
+	config := e.opts.TLS
+	if e.opts.TLSSource != nil {
+		if config, err = e.opts.TLSSource(); err != nil {
+			return nil, err
+		}
+	}
+	return rpc.Dial(ctx, brainURL, rpc.DialOptions{Token: token, TLS: config, Timeout: e.opts.RequestTimeout,
 		Subprotocols: rpc.Subprotocols(e.opts.Dialects)})
 }
 

@@ -35,9 +35,10 @@ type ExchangeOptions struct {
 	Name    string // of this executor (default: the host's name)
 	Version string // of the program (default: its build's)
 
-	TLS       *tls.Config       // for https (default: the system's roots)
-	Timeout   time.Duration     // of one exchange (default 30 s)
-	Transport http.RoundTripper // default: one with the proxy of the environment
+	TLS       *tls.Config                 // for https (default: the system's roots)
+	TLSSource func() (*tls.Config, error) // is asked before every exchange instead
+	Timeout   time.Duration               // of one exchange (default 30 s)
+	Transport http.RoundTripper           // default: one with the proxy of the environment
 }
 
 // Exchange turns an environment key into short-lived tokens (spec section 1.4):
@@ -79,9 +80,8 @@ func NewExchange(o ExchangeOptions) (*Exchange, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = protocol.DefaultRequestTimeout
 	}
-	if o.Transport == nil {
-		o.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: o.TLS.Clone(),
-			ForceAttemptHTTP2: true, DisableKeepAlives: true}
+	if o.Transport == nil && o.TLSSource == nil {
+		o.Transport = transport(o.TLS.Clone())
 	}
 	body, err := json.Marshal(protocol.TokenExchangeRequest{EnvironmentID: o.EnvironmentID,
 		Executor: protocol.ExecutorInfo{Name: o.Name, OS: runtime.GOOS, Arch: runtime.GOARCH, Version: o.Version}})
@@ -95,6 +95,11 @@ func NewExchange(o ExchangeOptions) (*Exchange, error) {
 			// The key goes to the host it is for and to no other.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}, nil
+}
+
+// transport keeps no connection, so that there is nothing to close.
+func transport(config *tls.Config) *http.Transport {
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true}
 }
 
 // base refuses what could only fail later, and a key in clear text over a network.
@@ -149,7 +154,15 @@ func (x *Exchange) exchange(ctx context.Context, key string) (Credential, error)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	asked := time.Now() // the token's life began later
-	resp, err := x.client.Do(req)
+	client := *x.client
+	if client.Transport == nil {
+		config, err := x.opts.TLSSource()
+		if err != nil {
+			return Credential{}, err
+		}
+		client.Transport = transport(config.Clone())
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		return Credential{}, err
 	}

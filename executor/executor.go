@@ -73,7 +73,7 @@ type Executor struct {
 	working      int           // what else runs for sessions: processes
 	quiet        chan struct{} // closed when both fall to zero; nil when nobody waits
 	stateGone    error         // the state directory is not there any more
-	rerooted     bool // the workspace is another one than New was given
+	rerooted     bool          // the workspace is another one than New was given
 	phase        State
 	seen         seen // what Status says of the past
 	maxFrame     int  // what the brain takes

@@ -37,8 +37,10 @@ type Options struct {
 	// Credentials is Token for credentials that end: it is asked before every dial,
 	// unless it just was, and at 80 % of the life of what it gave last. Exchange is one.
 	Credentials func(ctx context.Context) (Credential, error)
-	// TLS is for wss (default: the system's roots).
-	TLS *tls.Config
+	// TLS is for wss (default: the system's roots). TLSSource is TLS that can change: it is
+	// asked before every dial instead.
+	TLS       *tls.Config
+	TLSSource func() (*tls.Config, error)
 	// Dial opens the transport (default: rpc.Dial to URL).
 	Dial func(ctx context.Context, token string) (rpc.Frames, error)
 
@@ -77,6 +79,9 @@ type Options struct {
 	Wrap func(next capabilities.ToolHandler) capabilities.ToolHandler
 	// OnState is told of changes, in order, on a goroutine of its own.
 	OnState func(State)
+	// OnCall is told of each call that has ended, when its result is recorded. It is called
+	// concurrently and must be quick.
+	OnCall func(CallEnded)
 	// OnResultLost is told of results that the brain refused for good.
 	OnResultLost func(protocol.ToolResultParams, error)
 	Logger       *zap.Logger // default: none
@@ -100,6 +105,9 @@ func (o *Options) setDefaults() error {
 		if err := o.checkURL(); err != nil {
 			return err
 		}
+	}
+	if o.TLS != nil && o.TLSSource != nil {
+		return errors.New("TLS and TLSSource are both given; leave one out")
 	}
 	if o.Token != nil && o.Credentials != nil {
 		return errors.New("token and credentials are both given; leave one out")

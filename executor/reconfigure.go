@@ -28,6 +28,36 @@ type Changes struct {
 // has changed (executor.capabilities_update, at least once). After an error nothing has
 // changed.
 func (e *Executor) Reconfigure(c Changes) error {
+	if err := e.CheckChanges(c); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c.MaxSessions > 0 {
+		e.opts.MaxSessions = c.MaxSessions
+	}
+	if c.DrainTimeout > 0 {
+		e.opts.DrainTimeout = c.DrainTimeout
+	}
+	if c.Workspace == nil || c.Workspace.PerSession == e.opts.Workspace.PerSession && slices.Equal(c.Workspace.Roots, e.opts.Workspace.Roots) {
+		return nil
+	}
+	before := e.capabilities()
+	e.opts.Workspace = Workspace{Roots: slices.Clone(c.Workspace.Roots), PerSession: c.Workspace.PerSession}
+	e.rerooted = true
+	after := e.capabilities()
+	if n := len(e.sessions); n > 0 {
+		e.log.Info("sessions keep the roots they have begun with until they end", zap.Int("sessions", n))
+	}
+	if !sameCapabilities(before, after) {
+		e.log.Info("the brain is told of changed capabilities")
+		e.notices.put(&notice{spec: protocol.ExecutorCapabilitiesUpdate.Spec, params: protocol.CapabilitiesUpdateParams{Capabilities: after}})
+	}
+	return nil
+}
+
+// CheckChanges is Reconfigure without changing anything: its error, if it has one.
+func (e *Executor) CheckChanges(c Changes) error {
 	if w := c.Workspace; w != nil {
 		if err := w.check(); err != nil {
 			return err
@@ -44,28 +74,6 @@ func (e *Executor) Reconfigure(c Changes) error {
 	}
 	if c.MaxSessions < 0 || c.DrainTimeout < 0 {
 		return errors.New("max sessions and drain timeout: want 0, for no change, or more")
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if c.MaxSessions > 0 {
-		e.opts.MaxSessions = c.MaxSessions
-	}
-	if c.DrainTimeout > 0 {
-		e.opts.DrainTimeout = c.DrainTimeout
-	}
-	if c.Workspace == nil {
-		return nil
-	}
-	before := e.capabilities()
-	e.opts.Workspace = Workspace{Roots: slices.Clone(c.Workspace.Roots), PerSession: c.Workspace.PerSession}
-	e.rerooted = true
-	after := e.capabilities()
-	if n := len(e.sessions); n > 0 {
-		e.log.Info("sessions keep the roots they have begun with until they end", zap.Int("sessions", n))
-	}
-	if !sameCapabilities(before, after) {
-		e.log.Info("the brain is told of changed capabilities")
-		e.notices.put(&notice{spec: protocol.ExecutorCapabilitiesUpdate.Spec, params: protocol.CapabilitiesUpdateParams{Capabilities: after}})
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ const (
 	reasonGoingAway  = "going_away" // the brain restarts
 	reasonClosed     = "closed"     // by the brain, with another code
 	reasonHTTP       = "http"       // another answer than the upgrade
+	reasonProxy      = "proxy"      // it does not connect to the brain
 	reasonRegister   = "register"   // refused for now
 	reasonCredential = "credential" // there was none, or it was rejected
 	reasonName       = "name"       // the host's name was not resolved
@@ -32,7 +33,7 @@ const (
 
 // ReconnectReasons are the keys that Status.Reconnects can have.
 func ReconnectReasons() []string {
-	return []string{reasonSuspended, reasonLease, reasonGoingAway, reasonClosed, reasonHTTP, reasonRegister,
+	return []string{reasonSuspended, reasonLease, reasonGoingAway, reasonClosed, reasonHTTP, reasonProxy, reasonRegister,
 		reasonCredential, reasonName, reasonRefused, reasonTLS, reasonTimeout, reasonNetwork}
 }
 
@@ -46,6 +47,7 @@ func reasonOf(err error) string {
 	var (
 		closed     *rpc.CloseError
 		dial       *rpc.DialError
+		proxy      *rpc.ProxyError
 		register   *errRegister
 		credential errCredential
 		name       *net.DNSError
@@ -70,6 +72,8 @@ func reasonOf(err error) string {
 		return reasonCredential
 	case errors.As(err, &dial):
 		return reasonHTTP
+	case errors.As(err, &proxy):
+		return reasonProxy
 	case errors.As(err, &register):
 		return reasonRegister
 	case errors.As(err, &name):

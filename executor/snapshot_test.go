@@ -178,6 +178,7 @@ func TestReconnectReasons(t *testing.T) {
 		reasonGoingAway:  {closed(1001), closed(1012)},
 		reasonClosed:     {closed(1011), closed(protocol.CloseReplaced)},
 		reasonHTTP:       {&rpc.DialError{Status: 502}},
+		reasonProxy:      {&rpc.ProxyError{Status: 403}, &rpc.ProxyError{Status: 407}},
 		reasonRegister:   {&errRegister{protocol.Errorf(protocol.CodeExecutorBusy, "")}},
 		reasonCredential: {&rpc.DialError{Status: 401}, errCredential{errors.New("no file")}, errCredential{syscall.ECONNREFUSED}, closed(protocol.CloseUnauthorized)},
 		reasonName:       {&net.OpError{Err: &net.DNSError{Name: "x"}}},
@@ -191,5 +192,5 @@ func TestReconnectReasons(t *testing.T) {
 		}
 		require.True(t, slices.Contains(ReconnectReasons(), want))
 	}
-	require.Len(t, ReconnectReasons(), 12)
+	require.Len(t, ReconnectReasons(), 13)
 }

@@ -185,6 +185,7 @@ func build(agents []*agent, log *zap.Logger) error {
 			a.log = log.With(zap.String("brain", a.name))
 		}
 		a.options.Logger = a.log
+		a.tls.says(a.log)
 		ex, err := executor.New(a.options)
 		if err != nil {
 			var file *fs.PathError

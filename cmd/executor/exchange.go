@@ -19,7 +19,7 @@ const (
 
 // exchangeSource is tokenSource for tokens that are got for an environment key. What is
 // wrong with the file now is an error, what others could read a warning.
-func exchangeSource(s *settings, tls *tls.Config, hide *cli.Redactor) (source func(context.Context) (executor.Credential, error), key, warning string, err error) {
+func exchangeSource(s *settings, tls func() (*tls.Config, error), hide *cli.Redactor) (source func(context.Context) (executor.Credential, error), key, warning string, err error) {
 	switch {
 	case s.TokenFile != "" || s.TokenCommand != "":
 		return nil, "", "", cli.Usagef("base_url with environment_key_file gets the token; leave token_file and token_command out")
@@ -39,7 +39,7 @@ func exchangeSource(s *settings, tls *tls.Config, hide *cli.Redactor) (source fu
 		return nil, "", "", cli.WithCode(cli.ExitUsage, err)
 	}
 	exchange, err := executor.NewExchange(executor.ExchangeOptions{
-		BaseURL: s.BaseURL, Insecure: s.Insecure, EnvironmentID: s.Environment, Name: s.Name, TLS: tls, Timeout: s.RequestTimeout,
+		BaseURL: s.BaseURL, Insecure: s.Insecure, EnvironmentID: s.Environment, Name: s.Name, TLSSource: tls, Timeout: s.RequestTimeout,
 		Key: func(context.Context) (string, error) { return read() },
 	})
 	if err != nil {

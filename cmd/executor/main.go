@@ -28,7 +28,7 @@ func main() { os.Exit(cli.Main(context.Background(), newRoot())) }
 func newRoot() *cobra.Command {
 	root := cli.NewRoot("executor", "The hands of an AI agent on this machine")
 	root.AddCommand(demoCommand(), runCommand(), configCommand(), doctorCommand(), serviceCommand(), versionCommand())
-	root.AddCommand(statusCommand(), drainCommand(), stopCommand())
+	root.AddCommand(statusCommand(), drainCommand(), stopCommand(), reloadCommand())
 	root.AddCommand(approvalsCommand(), approveCommand(), denyCommand(), auditCommand())
 	return root
 }

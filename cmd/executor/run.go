@@ -39,7 +39,9 @@ all commands have, is a flag alone. A flag wins over a variable, a variable over
 file. Lists in variables are separated like PATH.
 
 The first SIGTERM or SIGINT lets running calls finish, the second cancels them, the
-third ends the program at once. Exit codes: 0 done, 1 failed, 2 usage or
+third ends the program at once. SIGHUP reads the settings again, as executor reload
+does; when the log goes to a terminal, it means that the terminal is gone and does what
+SIGTERM does. Exit codes: 0 done, 1 failed, 2 usage or
 configuration, 3 credential rejected, 4 registration refused or unsupported
 protocol, 5 replaced by another executor with the same identity. With several
 brains one that refuses does not end the others; when all have ended, the code is
@@ -50,6 +52,7 @@ that of the first that refused.`,
 			if err != nil {
 				return err
 			}
+			s.again = func() (settings, []string, error) { return resolve(cmd.Flags(), &given, os.Environ()) }
 			return run(cmd.Context(), &s, warnings, cmd.ErrOrStderr())
 		},
 	}
@@ -102,6 +105,11 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		o.ended = err
 		ctl.close()
 	}()
+	measured, err := listenMetrics(s.MetricsListen, log)
+	if err != nil {
+		return err
+	}
+	defer measured.close()
 	service, err := newNotifier(os.Getpid())
 	if err != nil {
 		log.Warn("the service manager is not told how this executor does", zap.Error(err))
@@ -110,6 +118,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	o.changed = watch.changed
 	for _, a := range agents {
 		a.options.OnState = watch.changed
+		measured.prepare(&a.options)
 	}
 	trusted, err := openTrust(s, hide, log)
 	if err != nil {
@@ -149,7 +158,11 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	o.answer(ctl)
 	o.trusted = trusted
 	trusted.answer(ctl)
+	again := o.newReloader(s, level, watch)
+	o.answerReload(ctl, again)
 	ctl.start()
+	measured.serve(o.status)
+	defer onHangup(again, cli.IsTerminal(w), log, func() { o.drain(0) })()
 	stop := onSignals(signals, log, signalActions{
 		drain:  func() { o.drain(0) },
 		cancel: o.stop,
@@ -184,6 +197,7 @@ type prepared struct {
 	options      executor.Options
 	capabilities []capabilities.Capability
 	proxy        string // without credentials
+	tls          *tlsFiles
 	warnings     []string
 }
 
@@ -201,15 +215,19 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 	if err != nil {
 		return p, err
 	}
-	tls, err := tlsConfig(s.CAFile)
+	tls, warning, err := newTLSFiles(s)
 	if err != nil {
 		return p, err
 	}
+	if warning != "" {
+		p.warnings = append(p.warnings, warning)
+	}
+	p.tls = tls
 	token, first, warning, err := tokenSource(s, hide)
 	var credentials func(context.Context) (executor.Credential, error)
 	if s.exchanges() {
 		token = nil
-		credentials, first, warning, err = exchangeSource(s, tls, hide)
+		credentials, first, warning, err = exchangeSource(s, tls.source(), hide)
 	}
 	if err != nil {
 		return p, err
@@ -225,7 +243,7 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 		Insecure:          s.Insecure,
 		Token:             token,
 		Credentials:       credentials,
-		TLS:               tls,
+		TLSSource:         tls.source(),
 		Name:              s.Name,
 		EnvironmentID:     s.Environment,
 		StateDir:          s.StateDir,

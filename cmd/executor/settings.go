@@ -27,6 +27,8 @@ type settings struct {
 	TokenCommands []string
 	Insecure      bool
 	CAFile        string
+	ClientCert    string
+	ClientKey     string
 
 	BaseURL            string
 	EnvironmentKeyFile string
@@ -75,12 +77,15 @@ type settings struct {
 	LogLevel  string
 	LogFormat string
 
+	MetricsListen string
+
 	// Those of one brain, taken from the lists above; see forEachBrain.
 	TokenFile    string
 	TokenCommand string
 	secrets      []string // what no command is to see
 
-	children *standard.Children // of all brains
+	children *standard.Children                 // of all brains
+	again    func() (settings, []string, error) // reads them again; nil: it cannot be done
 }
 
 func defaultSettings() settings {
@@ -162,7 +167,11 @@ var table = []setting{
 	{flag: "environment-key-file", usage: "`FILE` with the key of the environment for --base-url, at least 16 characters, read at every exchange",
 		value: func(s *settings) any { return &s.EnvironmentKeyFile }, option: "Credentials", path: true},
 	{flag: "ca-file", usage: "PEM `FILE` of certificate authorities to trust besides the system's",
-		value: func(s *settings) any { return &s.CAFile }, option: "TLS", path: true},
+		value: func(s *settings) any { return &s.CAFile }, option: "TLSSource", path: true},
+	{flag: "client-cert", usage: "PEM `FILE` with the certificate, and those above it, that the brain is shown; with --client-key",
+		value: func(s *settings) any { return &s.ClientCert }, option: "TLSSource", path: true},
+	{flag: "client-key", usage: "PEM `FILE` with the key of --client-cert; these files and --ca-file are read again when they have changed",
+		value: func(s *settings) any { return &s.ClientKey }, option: "TLSSource", path: true},
 	{flag: "insecure", usage: "allow ws:// to another machine, which sends the token and everything else in clear text",
 		value: func(s *settings) any { return &s.Insecure }, option: "Insecure"},
 
@@ -245,6 +254,8 @@ var table = []setting{
 		value: func(s *settings) any { return &s.LogLevel }, option: "Logger", oneOf: cli.LogLevels},
 	{flag: "log-format", usage: "`FORMAT` of the log: console, json, journal (lines with a priority and no time), or auto: journal when systemd's journal reads it, else console",
 		value: func(s *settings) any { return &s.LogFormat }, option: "Logger", oneOf: cli.LogFormats},
+	{flag: "metrics-listen", usage: "`ADDR` to serve Prometheus metrics at, /metrics, and /healthz and /readyz, over HTTP without a password: 127.0.0.1:9464 for example (default: off)",
+		value: func(s *settings) any { return &s.MetricsListen }, refuse: refuseMetricsListen},
 }
 
 // configFlag cannot be a key of the file it names.

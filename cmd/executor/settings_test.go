@@ -24,6 +24,8 @@ var notSettings = map[string]string{
 	"Version":      "is the build's",
 	"Wrap":         "is code",
 	"OnState":      "is code",
+	"OnCall":       "is code",
+	"TLS":          "is TLSSource without the files",
 	"OnResultLost": "is code",
 }
 
@@ -87,7 +89,7 @@ func TestEveryFieldOfSettingsIsInTheTable(t *testing.T) {
 		assert.NotEmpty(t, row.usage)
 	}
 	v := reflect.ValueOf(&s).Elem()
-	ofOneBrain := []string{"TokenFile", "TokenCommand", "secrets", "children"}
+	ofOneBrain := []string{"TokenFile", "TokenCommand", "secrets", "children", "again"}
 	for i := range v.NumField() {
 		if slices.Contains(ofOneBrain, v.Type().Field(i).Name) {
 			continue
@@ -111,6 +113,8 @@ func sample(row setting) string {
 		return "nofile=1024"
 	case row.flag == "brain":
 		return "wss://host:7070/executor"
+	case row.flag == "metrics-listen":
+		return "127.0.0.1:9464"
 	case row.flag == "exec-tools":
 		return `{"command":["make","test"],"name":"test"}`
 	case row.flag == "policy":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -48,7 +49,8 @@ type supervision struct {
 	wake   chan struct{}
 
 	began            time.Time
-	ready, stopping  bool
+	ready            atomic.Bool // READY=1 was said
+	stopping         bool
 	said             string
 	stopBy           time.Time // when draining has to have come to its end
 	failing, tripped bool
@@ -63,6 +65,20 @@ func (v *supervision) changed(executor.State) {
 	select {
 	case v.wake <- struct{}{}:
 	default:
+	}
+}
+
+// reloading says that settings are read again, and reloaded that they have been, which the
+// service manager waits for. One that was not told of the start is told nothing.
+func (v *supervision) reloading() {
+	if v.ready.Load() {
+		_ = v.notify.tell("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", monotonicMicros()))
+	}
+}
+
+func (v *supervision) reloaded() {
+	if v.ready.Load() {
+		_ = v.notify.tell("READY=1")
 	}
 }
 
@@ -88,7 +104,7 @@ func (v *supervision) run(ctx context.Context) {
 		if v.look(now, due) {
 			sooner = earlier(sooner, now.Add(extendEvery))
 		}
-		if !v.ready {
+		if !v.ready.Load() {
 			sooner = earlier(sooner, v.began.Add(readyAfter))
 		}
 		timer.Reset(time.Until(sooner))
@@ -113,8 +129,8 @@ func earlier(a, b time.Time) time.Time {
 func (v *supervision) look(now time.Time, due bool) (leaving bool) {
 	s := v.status()
 	var lines []string
-	if !v.ready && (registered(s) || now.Sub(v.began) >= readyAfter) {
-		v.ready = true
+	if !v.ready.Load() && (registered(s) || now.Sub(v.began) >= readyAfter) {
+		v.ready.Store(true)
 		lines = append(lines, "READY=1")
 	}
 	until, leaving := leavesBy(s, now)

@@ -93,22 +93,40 @@ func Dial(ctx context.Context, rawURL string, o DialOptions) (Frames, error) {
 	if err != nil {
 		return nil, err
 	}
+	proxy, err := o.proxyFor(rawURL)
+	if err != nil {
+		return nil, err
+	}
 	var s *socket
 	d := websocket.Dialer{
 		NetDialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := o.NetDial(ctx, network, addr)
+			to := addr
+			if throughProxy(proxy) {
+				to = proxyAddress(proxy)
+			}
+			c, err := o.NetDial(ctx, network, to)
 			if err != nil {
 				return nil, err
 			}
 			s = newSocket(c)
 			s.expect(maxUpgradeAnswer, errLongAnswer)
-			return s, nil
+			if !throughProxy(proxy) {
+				return s, nil
+			}
+			through, err := tunnel(ctx, s, proxy, addr, o.TLS)
+			if err != nil {
+				_ = c.Close()
+				return nil, err
+			}
+			return through, nil
 		},
-		Proxy:           o.Proxy,
 		TLSClientConfig: o.TLS,
 		ReadBufferSize:  frameHeader,
 		WriteBufferSize: frameHeader,
 		Subprotocols:    o.Subprotocols,
+	}
+	if proxy != nil && !throughProxy(proxy) {
+		d.Proxy = http.ProxyURL(proxy)
 	}
 	header := o.Header.Clone()
 	if header == nil {

@@ -186,8 +186,10 @@ func TestProxy(t *testing.T) {
 		return rpc.Dial(t.Context(), "ws"+srv.URL[4:], rpc.DialOptions{Token: "tok", Proxy: http.ProxyURL(u)})
 	}
 	_, err := dial("u:wrong")
-	require.ErrorContains(t, err, "Proxy Authentication Required")
+	require.ErrorContains(t, err, "the proxy http://"+proxy.Listener.Addr().String()+" answered 407 Proxy Authentication Required: no; give it a user and a password")
 	require.NotContains(t, err.Error(), "wrong")
+	var refused *rpc.ProxyError
+	require.ErrorAs(t, err, &refused)
 	f, err := dial("u:p%40ss")
 	require.NoError(t, err)
 	c := connect(t, f, echoMux(0))

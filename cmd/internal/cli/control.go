@@ -32,8 +32,6 @@ type ControlListener struct {
 	net.Listener
 	path string
 	file os.FileInfo // what it was when it was made
-	room chan struct{}
-	done chan struct{}
 	once sync.Once
 
 	refused atomic.Int64 // connections of other users
@@ -76,30 +74,9 @@ func listenControl(dir string) (*ControlListener, error) {
 		_ = l.Close()
 		return nil, err
 	}
-	return &ControlListener{Listener: l, path: path, file: file, room: make(chan struct{}, maxControlConns), done: make(chan struct{})}, nil
-}
-
-// Accept takes the next connection of the owner or of root.
-func (l *ControlListener) Accept() (net.Conn, error) {
-	select {
-	case l.room <- struct{}{}:
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			<-l.room
-			return nil, err
-		}
-		peer, known := PeerOf(c)
-		if known && peer.UID != 0 && peer.UID != os.Geteuid() {
-			l.refused.Add(1)
-			_ = c.Close()
-			continue
-		}
-		return &controlConn{Conn: c, leave: sync.OnceFunc(func() { <-l.room })}, nil
-	}
+	c := &ControlListener{path: path, file: file}
+	c.Listener = LimitListener(ownOnly{l, &c.refused}, maxControlConns)
+	return c, nil
 }
 
 // Refused is how many connections of other users there were.
@@ -122,7 +99,6 @@ func (l *ControlListener) Check() error {
 // twice.
 func (l *ControlListener) Close() (err error) {
 	l.once.Do(func() {
-		close(l.done)
 		err = l.Listener.Close()
 		if l.Check() == nil {
 			_ = os.Remove(l.path)
@@ -131,15 +107,25 @@ func (l *ControlListener) Close() (err error) {
 	return err
 }
 
-// controlConn gives its place back when it is closed.
-type controlConn struct {
-	net.Conn
-	leave func()
+// ownOnly lets in the owner and root.
+type ownOnly struct {
+	*net.UnixListener
+	refused *atomic.Int64
 }
 
-func (c *controlConn) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
+func (l ownOnly) Accept() (net.Conn, error) {
+	for {
+		c, err := l.UnixListener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		peer, known := PeerOf(c)
+		if !known || peer.UID == 0 || peer.UID == os.Geteuid() {
+			return c, nil
+		}
+		l.refused.Add(1)
+		_ = c.Close()
+	}
 }
 
 // Peer is who has connected to a Unix socket.
@@ -147,7 +133,7 @@ type Peer struct{ UID, PID int }
 
 // PeerOf asks the system who is at the other end; false where it does not say.
 func PeerOf(c net.Conn) (Peer, bool) {
-	if wrapped, ok := c.(*controlConn); ok {
+	if wrapped, ok := c.(*limitedConn); ok {
 		c = wrapped.Conn
 	}
 	u, ok := c.(*net.UnixConn)

@@ -106,7 +106,7 @@ func TestControlConnectionsAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		mute = append(mute, c)
 	}
-	require.Eventually(t, func() bool { return len(l.room) == maxControlConns }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(l.Listener.(*limitListener).room) == maxControlConns }, 10*time.Second, time.Millisecond)
 	c := &Client{Program: "prog", Dir: dir, Patience: 50 * time.Millisecond}
 	assert.ErrorContains(t, c.Do(t.Context(), http.MethodGet, "/", nil, nil), "the prog does not answer within 50ms")
 	for _, m := range mute {

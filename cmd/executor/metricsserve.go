@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/cmd/internal/cli"
+	"github.com/agent-executor/executor/executor"
+)
+
+const (
+	metricsTimeout  = 10 * time.Second // for a request to be sent, and for its answer to be read
+	metricsIdle     = time.Minute
+	maxMetricsConns = 32
+	// statusPatience is how long the status is waited for; an agent that does not give it
+	// by then is stuck.
+	statusPatience = 2 * time.Second
+)
+
+// refuseMetricsListen judges an address.
+func refuseMetricsListen(s *settings) error {
+	if s.MetricsListen == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(s.MetricsListen)
+	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q: want HOST:PORT, like 127.0.0.1:9464 or [::1]:9464", s.MetricsListen)
+	}
+	return nil
+}
+
+// metricsServer serves /metrics, /healthz and /readyz. It is made with the address, and
+// does nothing without one; serve is called once, and close ends it.
+type metricsServer struct {
+	counts *callCounts
+	listen net.Listener // nil: it is off
+	server *http.Server
+	served sync.WaitGroup
+	asking chan struct{}
+}
+
+// listenMetrics takes the address. An error is final: whoever has configured it counts on
+// being able to look.
+func listenMetrics(addr string, log *zap.Logger) (*metricsServer, error) {
+	m := &metricsServer{counts: newCallCounts(), asking: make(chan struct{}, 1)}
+	if addr == "" {
+		return m, nil
+	}
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("metrics_listen: the address %s is in use by another program; stop it, or choose another address", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("metrics_listen: %w; choose another address", err)
+	}
+	m.listen = cli.LimitListener(l, maxMetricsConns)
+	m.server = &http.Server{ReadTimeout: metricsTimeout, ReadHeaderTimeout: metricsTimeout, WriteTimeout: metricsTimeout,
+		IdleTimeout: metricsIdle, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel)))}
+	log.Info("metrics are served", zap.Stringer("address", l.Addr()))
+	if tcp, ok := l.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		log.Warn("others on the network can read the metrics: names of tools and brains, and how much is done; listen on 127.0.0.1 if that is not meant")
+	}
+	return m, nil
+}
+
+// prepare is called before the executors are made.
+func (m *metricsServer) prepare(o *executor.Options) {
+	if m.listen != nil {
+		o.OnCall = m.counts.ended
+	}
+}
+
+// serve answers until close.
+func (m *metricsServer) serve(status func() programStatus) {
+	if m.listen == nil {
+		return
+	}
+	m.server.Handler = m.handler(status)
+	m.served.Go(func() { _ = m.server.Serve(m.listen) })
+}
+
+func (m *metricsServer) close() {
+	if m.listen == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if m.server.Shutdown(ctx) != nil {
+		_ = m.server.Close()
+	}
+	_ = m.listen.Close()
+	m.served.Wait()
+}
+
+func (m *metricsServer) handler(status func() programStatus) http.Handler {
+	mux := http.NewServeMux()
+	add := func(path string, answer func(w http.ResponseWriter, s programStatus)) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			s, ok := within(statusPatience, m.asking, status)
+			if !ok {
+				plain(w, http.StatusServiceUnavailable, fmt.Sprintf("the executor does not say within %v how it does: it is stuck", statusPatience))
+				return
+			}
+			answer(w, s)
+		})
+	}
+	add("/metrics", func(w http.ResponseWriter, s programStatus) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_ = writeMetrics(w, s, m.counts)
+	})
+	add("/healthz", func(w http.ResponseWriter, s programStatus) {
+		for _, b := range s.Brains {
+			if b.Overdue > 0 {
+				plain(w, http.StatusServiceUnavailable, fmt.Sprintf("%s: the connection's loop is stuck, for %v", b.Name, b.Overdue.Round(time.Second)))
+				return
+			}
+		}
+		plain(w, http.StatusOK, "ok")
+	})
+	add("/readyz", func(w http.ResponseWriter, s programStatus) {
+		if s.Ready && !s.Stopping {
+			plain(w, http.StatusOK, "ok")
+			return
+		}
+		var parts []string
+		for _, b := range s.Brains {
+			parts = append(parts, b.Name+": "+string(b.State))
+		}
+		if s.Stopping {
+			parts = append(parts, "stopping")
+		}
+		plain(w, http.StatusServiceUnavailable, strings.Join(parts, "\n"))
+	})
+	return mux
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, text)
+}
