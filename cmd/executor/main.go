@@ -27,7 +27,7 @@ func main() { os.Exit(cli.Main(context.Background(), newRoot())) }
 func newRoot() *cobra.Command {
 	root := cli.NewRoot("executor", "The hands of an AI agent on this machine")
 	root.AddCommand(demoCommand(), runCommand(), configCommand(), doctorCommand(), serviceCommand(), versionCommand())
-	return root
+	return withDocs(root)
 }
 
 func versionCommand() *cobra.Command {
