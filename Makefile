@@ -7,10 +7,10 @@ FUZZTIME ?= 60s
 SOAK ?= 10m
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint cross bench fuzz stress soak demo
+.PHONY: help build test lint cross bench fuzz stress soak demo docs packages
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the two programs, into bin/
 	$(GO) build -trimpath -o bin/ ./cmd/executor ./cmd/brain
@@ -49,6 +49,13 @@ stress: ## the tests that are short by default, at their full size
 
 soak: ## both ends, the network and the machine fail at random for SOAK (10m); the ledger has to be right in the end
 	EXECUTOR_SOAK=$(SOAK) $(GO) test -run '^TestSoak$$' -count 1 -timeout 0 -v ./cmd/executor
+
+docs: ## what is made from the code: units, tables of the README and of PROTOCOL.md
+	$(GO) test ./cmd/executor -run UpToDate -update
+	$(GO) test ./protocol -run TestDocument -update
+
+packages: ## .deb and .rpm, into bin/packages, for GOARCH
+	GO='$(GO)' bash cmd/executor/packaging/build.sh
 
 demo: ## the whole story in one process
 	$(GO) run ./cmd/executor demo

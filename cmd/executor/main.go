@@ -30,7 +30,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(demoCommand(), runCommand(), configCommand(), doctorCommand(), serviceCommand(), versionCommand())
 	root.AddCommand(statusCommand(), drainCommand(), stopCommand(), reloadCommand())
 	root.AddCommand(approvalsCommand(), approveCommand(), denyCommand(), auditCommand())
-	return root
+	return withDocs(root)
 }
 
 func versionCommand() *cobra.Command {

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+const readme = "../../README.md"
+
+// settingsTable is the README's.
+func settingsTable() string {
+	given := defaultSettings()
+	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	addFlags(flags, &given)
+	var b strings.Builder
+	b.WriteString("| flag | variable | key | default | what it is |\n|---|---|---|---|---|\n")
+	for _, t := range table {
+		_, usage := pflag.UnquoteUsage(flags.Lookup(t.flag))
+		key := "`" + t.key() + "`"
+		if t.flag == configFlag {
+			key = ""
+		}
+		_, value, _ := strings.Cut(t.line(&given), ": ")
+		if t.flag == configFlag || t.orNone {
+			value = ""
+		}
+		if value != "" {
+			value = "`" + value + "`"
+		}
+		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s |\n", t.flag, t.variable(), key, value, strings.ReplaceAll(usage, "|", "\\|"))
+	}
+	return b.String()
+}
+
+// Every setting is in the README, as the code has it. After a change of the table of
+// settings: make docs.
+func TestReadmeIsUpToDate(t *testing.T) {
+	isolate(t)
+	raw, err := os.ReadFile(readme)
+	require.NoError(t, err)
+	const begin, end = "<!-- settings:begin -->\n", "<!-- settings:end -->"
+	have := string(raw)
+	i, j := strings.Index(have, begin), strings.Index(have, end)
+	require.True(t, i >= 0 && j > i, "the markers of the settings")
+	current(t, readme, have, have[:i+len(begin)]+settingsTable()+have[j:])
+}
+
+// Every setting is in the help and in the manual of each command that has it, with its
+// text; every command has its page.
+func TestEverySettingIsInHelpAndManual(t *testing.T) {
+	isolate(t)
+	dir := t.TempDir()
+	_, _, err := command(t, "man", dir)
+	require.NoError(t, err)
+	var each func(c *cobra.Command)
+	each = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			each(sub)
+		}
+		if c.Hidden || c.Name() == "help" {
+			return
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
+		require.NoError(t, err)
+		page, help := string(raw), c.UsageString()
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && f.Name != "help" {
+				assert.Contains(t, page, `\fB--`+f.Name+`\fP`, c.CommandPath())
+				assert.Contains(t, help, "--"+f.Name, c.CommandPath())
+			}
+		})
+		assert.NotEmpty(t, c.Short)
+	}
+	root := newRoot()
+	each(root)
+	for _, name := range []string{"run", "doctor"} {
+		c, _, err := root.Find([]string{name})
+		require.NoError(t, err)
+		for _, row := range table {
+			assert.NotNil(t, c.Flags().Lookup(row.flag), "%s --%s", name, row.flag)
+		}
+	}
+}
+
+func TestManualNeedsADirectory(t *testing.T) {
+	_, _, err := command(t, "man", filepath.Join(t.TempDir(), "none"))
+	assert.Error(t, err)
+}
+
+// The manual is the same whenever it is made from the same commit.
+func TestManualHasTheDateOfTheCommit(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", fmt.Sprint(time.Date(2021, 2, 3, 0, 0, 0, 0, time.UTC).Unix()))
+	dir := t.TempDir()
+	_, _, err := command(t, "man", dir)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(filepath.Join(dir, "executor.1"))
+	require.NoError(t, err)
+	assert.Contains(t, string(raw), "Feb 2021")
+}
+
+// completed is what a shell is told for a line.
+func completed(t *testing.T, args ...string) []string {
+	t.Helper()
+	out, _, err := command(t, append([]string{cobra.ShellCompNoDescRequestCmd}, args...)...)
+	require.NoError(t, err)
+	return strings.Split(strings.TrimSpace(out), "\n")
+}
+
+func TestCompletion(t *testing.T) {
+	isolate(t)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		out, _, err := command(t, "completion", shell)
+		require.NoError(t, err)
+		assert.Contains(t, out, "executor", shell)
+		assert.Greater(t, len(out), 1000)
+	}
+	_, _, err := command(t, "completion", "tcsh")
+	assert.ErrorContains(t, err, `invalid argument "tcsh" for "executor completion"`)
+	assert.Subset(t, completed(t, ""), []string{"run", "config", "doctor", "service", "completion", "demo", "version"})
+	assert.NotContains(t, completed(t, ""), "man", "it is for packages")
+	assert.Subset(t, completed(t, "config", ""), []string{"init", "check", "show"})
+	assert.Subset(t, completed(t, "run", "--capabilities", ""), []string{"shell", "-shell", "git", "files"})
+	assert.Subset(t, completed(t, "run", "--capabilities", "shell,"), []string{"shell,git", "shell,-git"})
+	assert.Equal(t, []string{"debug", "info", "warn", "error", ":4"}, completed(t, "run", "--log-level", ""))
+	assert.Equal(t, []string{"shared", "session", ":4"}, completed(t, "doctor", "--workspace", ""))
+	assert.Equal(t, []string{"text", "json", ":4"}, completed(t, "doctor", "--output", ""))
+	assert.Equal(t, []string{":16"}, completed(t, "run", "--root", ""), "directories")
+	assert.Equal(t, []string{"yaml", "yml", ":8"}, completed(t, "run", "--config", ""), "files of that kind")
+	assert.Equal(t, []string{":0"}, completed(t, "run", "--token-file", ""), "files")
+	assert.Contains(t, completed(t, "completion", ""), "fish")
+}
+
+// A shell takes the completion.
+func TestBashTakesTheCompletion(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash here")
+	}
+	out, _, err := command(t, "completion", "bash")
+	require.NoError(t, err)
+	c := exec.Command(bash, "-n")
+	c.Stdin = strings.NewReader(out)
+	said, err := c.CombinedOutput()
+	assert.NoError(t, err, string(said))
+}
+
+// What the packages have is there, or is made by their build; their scripts do nothing
+// where no systemd runs.
+func TestPackaging(t *testing.T) {
+	raw, err := os.ReadFile("packaging/nfpm.yaml")
+	require.NoError(t, err)
+	var config struct {
+		Contents []struct{ Src, Dst string }
+		Scripts  map[string]string
+	}
+	require.NoError(t, yaml.Unmarshal(raw, &config))
+	build, err := os.ReadFile("packaging/build.sh")
+	require.NoError(t, err)
+	units := 0
+	for _, c := range config.Contents {
+		if made, ok := strings.CutPrefix(c.Src, "bin/packages/root/"); ok {
+			assert.Contains(t, string(build), "$root/"+strings.TrimSuffix(made, "/"), c.Src)
+			continue
+		}
+		if c.Src != "" {
+			assert.FileExists(t, filepath.Join("..", "..", c.Src))
+		}
+		if strings.HasSuffix(c.Src, ".service") {
+			units++
+		}
+	}
+	assert.Equal(t, len(packagedUnits()), units)
+	assert.NotRegexp(t, `dst: /etc/.*\n *file`, regexp.MustCompile(`(?s)- dst: /etc/executor\n.*`).ReplaceAllString(string(raw), ""), "no configuration comes with a package")
+	for _, script := range config.Scripts {
+		path := filepath.Join("..", "..", script)
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, word := range []string{"useradd", "adduser", "mkdir", "rm ", "enable ", "restart"} {
+			for line := range strings.Lines(string(text)) {
+				assert.False(t, !strings.HasPrefix(line, "#") && strings.Contains(line, word), "%s: %s", script, line)
+			}
+		}
+		if _, err := os.Stat("/run/systemd/system"); err != nil {
+			for _, arg := range []string{"configure", "remove", "1", "0"} {
+				out, err := exec.Command("/bin/sh", path, arg).CombinedOutput()
+				assert.NoError(t, err, "%s %s: %s", script, arg, out)
+				assert.Empty(t, string(out))
+			}
+		}
+	}
+}
