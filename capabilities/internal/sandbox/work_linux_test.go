@@ -152,7 +152,7 @@ func TestSandboxLives(t *testing.T) {
 	state := t.TempDir()
 	k := spawn.NewKeeper(spawn.Options{})
 	require.NoError(t, k.Configure(spawn.Launch{Sandbox: &w.policy}))
-	_, err := k.NewGroup().Start(spawn.Command{Argv: []string{"true"}})
+	_, err := k.NewGroup().Start(spawn.Command{Argv: []string{"/bin/true"}})
 	assert.ErrorContains(t, err, "sandbox")
 	require.NoError(t, k.Open(state).Sandbox)
 	dir := filepath.Dir(k.Scratch())
@@ -164,7 +164,7 @@ func TestSandboxLives(t *testing.T) {
 	assert.Empty(t, k.Close())
 	assert.NoDirExists(t, dir)
 	assert.FileExists(t, filepath.Join(w.target.Outside, "precious"))
-	_, err = late.Start(spawn.Command{Argv: []string{"true"}})
+	_, err = late.Start(spawn.Command{Argv: []string{"/bin/true"}})
 	assert.ErrorContains(t, err, "sandbox")
 	late.Close(0)
 
@@ -172,7 +172,7 @@ func TestSandboxLives(t *testing.T) {
 	require.NoError(t, k.Configure(spawn.Launch{Sandbox: &w.policy}))
 	require.NoError(t, os.WriteFile(dir, nil, 0o600)) // somebody has taken the name
 	assert.ErrorContains(t, k.Open(state).Sandbox, "remove it")
-	_, err = k.NewGroup().Start(spawn.Command{Argv: []string{"true"}})
+	_, err = k.NewGroup().Start(spawn.Command{Argv: []string{"/bin/true"}})
 	assert.ErrorContains(t, err, "sandbox")
 	assert.Empty(t, k.Close())
 	require.NoError(t, os.Remove(dir))

@@ -50,7 +50,8 @@ type Command struct {
 	// Extra become descriptors 3, 4, … of the child. The caller keeps them and closes them.
 	Extra []*os.File
 
-	filter *os.File // one more descriptor, for the sandbox
+	boxed []*os.File // more descriptors, for the sandbox
+	told  *os.File   // where the sandbox tells which process is the command; nil: what is started
 }
 
 // StartError says why a command did not start.
