@@ -43,16 +43,19 @@ echo '{"name":"dep","version":"1.0.0"}' > lib/package.json && npm install --offl
 func TestDevelopersWork(t *testing.T) {
 	home, err := os.UserHomeDir()
 	require.NoError(t, err)
+	cache := t.TempDir() // the compiler's, for all of them
 	for _, mode := range modes(t) {
 		t.Run(mode, func(t *testing.T) {
 			w := newWorld(t, mode, sandbox.Open)
+			w.policy.Roots = append(w.policy.Roots, sandbox.Root{Path: cache})
+			t.Setenv("GOCACHE", cache)
 			if dir := filepath.Join(home, ".pyenv"); exists(dir) { // where python is on some machines
 				w.policy.Read = append(w.policy.Read, dir)
 			}
 			w.confine(spawn.Launch{})
 			ran := 0
 			for _, c := range work {
-				if _, err := exec.LookPath(c.needs); err != nil {
+				if _, err := exec.LookPath(c.needs); err != nil || c.needs == "go" && testing.Short() {
 					continue
 				}
 				ran++

@@ -41,6 +41,8 @@ type Command struct {
 	Stdout, Stderr Sink
 	// Merge sends standard error into the pipe of standard output.
 	Merge bool
+	// Raw says that the output is for the executor alone, and is not changed by Launch.Mask.
+	Raw bool
 	// Follow keeps the sinks attached after the exit, until the last holder of the pipe has closed it.
 	Follow bool
 	// Terminal, when set, is the child's standard input, output and error and its controlling

@@ -261,7 +261,7 @@ func (p *Process) open(c Command, theirs []io.Closer) ([]*os.File, []io.Closer, 
 		}
 		theirs = append(theirs, w)
 		files[i+1] = w
-		p.pumps = append(p.pumps, newPump(r, p.group.launch.masked(sink)))
+		p.pumps = append(p.pumps, newPump(r, p.group.masked(c, sink)))
 	}
 	return files, theirs, nil
 }
