@@ -102,7 +102,7 @@ func (ch *child) watch(t *table, timeout time.Duration) {
 		ch.terminal.close()
 	}()
 	if ch.terminal != nil {
-		helpers.Go(func() { ch.terminal.pump(sink(ch.stdout)) })
+		helpers.Go(func() { ch.terminal.pump(t.options.Children.Masked(sink(ch.stdout))) })
 	}
 	if ch.input != nil {
 		helpers.Go(ch.input.run)

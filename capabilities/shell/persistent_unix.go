@@ -75,6 +75,7 @@ func startPersistent(group *spawn.Group, env []string, dir, end string) (*persis
 		Env:    append(env, "HISTFILE="),
 		Stdin:  read,
 		Stdout: sh.heard,
+		Raw:    true, // what it answers; what commands print has a pipe of its own
 	})
 	if err != nil {
 		_ = write.Close()

@@ -33,6 +33,9 @@ type (
 	Limit     = spawn.Limit
 )
 
+// Masker changes secrets in what children print, see Launch.Mask; a stream of package executor/redact is one.
+type Masker = spawn.Masker
+
 // ParseRunAs reads USER or USER:GROUP, each a name or a number; it looks nobody up.
 func ParseRunAs(text string) (*RunAs, error) { return spawn.ParseRunAs(text) }
 

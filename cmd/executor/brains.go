@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -195,7 +196,7 @@ func build(agents []*agent, log *zap.Logger) error {
 			}
 			return cli.WithCode(cli.ExitUsage, err)
 		}
-		if err := ex.Register(a.capabilities...); err != nil {
+		if err := ex.Register(slices.Concat(a.hidden, a.capabilities)...); err != nil {
 			return cli.WithCode(cli.ExitUsage, err)
 		}
 		a.ex = ex

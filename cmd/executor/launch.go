@@ -36,8 +36,9 @@ func launchOf(s *settings) (l standard.Launch, err error) {
 }
 
 // configureChildren sets it. What cannot be done here ends the program now.
-func configureChildren(children *standard.Children, s *settings) error {
+func configureChildren(children *standard.Children, s *settings, hide *cli.Redactor) error {
 	l, err := launchOf(s)
+	l.Mask = masker(s, hide)
 	if err == nil {
 		err = children.Configure(l)
 	}

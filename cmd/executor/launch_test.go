@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -37,7 +38,7 @@ func TestConfigureChildrenRefuses(t *testing.T) {
 	} {
 		s := working(t)
 		change(&s)
-		err := configureChildren(standard.NewChildren(), &s)
+		err := configureChildren(standard.NewChildren(), &s, cli.NewRedactor(io.Discard))
 		assert.ErrorContains(t, err, says)
 		assert.Equal(t, cli.ExitUsage, cli.Code(err))
 	}

@@ -79,8 +79,15 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	if err := cli.KeepPrivate(); err != nil {
 		log.Warn("commands of the same user can read this process's environment and memory", zap.Error(err))
 	}
+	learned, err := learn(s, hide, os.Environ())
+	if err != nil {
+		return err
+	}
+	for _, text := range learned {
+		log.Warn(text)
+	}
 	s.children = standard.NewChildren()
-	if err := configureChildren(s.children, s); err != nil {
+	if err := configureChildren(s.children, s, hide); err != nil {
 		return err
 	}
 	agents, warnings, err := plan(s, hide)
@@ -196,7 +203,8 @@ func exitCode(err error) int {
 type prepared struct {
 	options      executor.Options
 	capabilities []capabilities.Capability
-	proxy        string // without credentials
+	hidden       []capabilities.Capability // that only listen
+	proxy        string                    // without credentials
 	tls          *tlsFiles
 	warnings     []string
 }
@@ -267,6 +275,10 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 	}
 	if first != "" && !slices.Contains(config.Secrets, first) {
 		config.Secrets = append(slices.Clip(config.Secrets), first)
+	}
+	p.hidden = []capabilities.Capability{sessionSecrets{hide.Secrets()}}
+	if s.RedactOutput {
+		p.options.Wrap = maskResults(hide.Secrets())
 	}
 	if p.capabilities, err = standard.Select(standard.All(config), s.Capabilities); err != nil {
 		return p, cli.Usagef("capabilities: %w", err)

@@ -52,6 +52,9 @@ type settings struct {
 	SandboxNetwork string
 	SandboxRead    []string
 
+	Redact       []string
+	RedactOutput bool
+
 	MaxSessions       int
 	MaxInFlight       int
 	InlineResultBytes int
@@ -208,6 +211,11 @@ var table = []setting{
 		value: func(s *settings) any { return &s.SandboxNetwork }, oneOf: standard.SandboxNetworks()},
 	{flag: "sandbox-read", usage: "`PATH` that commands in the sandbox can read besides; may be repeated",
 		value: func(s *settings) any { return &s.SandboxRead }, path: true},
+
+	{flag: "redact", usage: "`NAME` of a variable, or path of a file, whose value is a secret to leave out of the log, beside the executor's own and those in variables named like …_TOKEN, …_KEY, …_SECRET or …PASSWORD; may be repeated",
+		value: func(s *settings) any { return &s.Redact }},
+	{flag: "redact-output", usage: "leave them out of what tools return and programs print too: as many asterisks are there instead, also in files that are read (default: what the brain reads is what is there)",
+		value: func(s *settings) any { return &s.RedactOutput }},
 
 	{flag: "max-sessions", usage: "how many sessions at once for each brain, a `NUMBER`",
 		value: func(s *settings) any { return &s.MaxSessions }, option: "MaxSessions"},

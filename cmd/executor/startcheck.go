@@ -32,7 +32,7 @@ func (r *resolved) checkStart() {
 		r.add(r.at("capabilities", "%w", err))
 	}
 	s.children = standard.NewChildren()
-	if err := configureChildren(s.children, s); err != nil {
+	if err := configureChildren(s.children, s, hide); err != nil {
 		flag := "run-as"
 		if s.RunAs == "" {
 			flag = "rlimit"

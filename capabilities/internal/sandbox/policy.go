@@ -55,6 +55,9 @@ type Sandbox struct {
 	backend backend
 	private private
 	home    bool // the home directory is inside of a root, and commands see it as it is
+
+	front, back []string // of bubblewrap, in front of a command and of its directory
+	filter      filterProgram
 }
 
 // backend is a way to enforce a policy.
@@ -74,9 +77,12 @@ type Start struct {
 	Argv []string
 	Dir  string
 	Env  []string // NAME=value
-	// File, when there is one, becomes the descriptor FileNumber of the command. The caller closes it.
-	File       *os.File
+	// Files become the descriptors of the command from FileNumber on. The caller closes them.
+	Files      []*os.File
 	FileNumber int
+	// Told, when there is one, is where the process id of the command itself is told, as JSON with "child-pid": it is a
+	// child of what is started. The caller closes it.
+	Told *os.File
 }
 
 // New looks whether the policy can be enforced here. It changes nothing.
@@ -235,6 +241,8 @@ func (s *Sandbox) rootWords() string {
 // Another is a sandbox of the same kind that is not open.
 func (s *Sandbox) Another() *Sandbox {
 	another := *s
-	another.private = private{}
+	another.private, another.front = private{}, nil
 	return &another
 }
+
+func splitWords(s string) []string { return strings.Fields(s) }

@@ -138,7 +138,10 @@ func (s *Sandbox) Scratch() string {
 func (s *Sandbox) environment(env []string) []string {
 	home, tmp := s.private.home(), s.private.tmp()
 	if s.policy.Mode == Bubblewrap { // there they are in the usual places
-		home, tmp = s.policy.Home, "/tmp"
+		tmp = "/tmp"
+		if filepath.IsAbs(s.policy.Home) && s.policy.Home != "/" {
+			home = s.policy.Home
+		}
 	}
 	out := make([]string, 0, len(env)+2)
 	hasTmp := false

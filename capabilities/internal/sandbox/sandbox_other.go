@@ -19,3 +19,5 @@ func (none) rewrite(_ *Sandbox, start Start) (Start, error) { return start, erro
 func (none) words(*Sandbox) []string                        { return nil }
 
 func keepPrivate() error { return errors.ErrUnsupported }
+
+type filterProgram struct{}

@@ -83,7 +83,7 @@ func (p *program) any(k uint32, yes, no uint8) {
 
 // filter is the program that refuses. thread is the number of the thread that starts commands, and more are further
 // system calls to refuse.
-func filter(allowed sockets, thread int, more ...uint32) []unix.SockFilter {
+func filter(allowed sockets, thread int, more ...uint32) filterProgram {
 	var p program
 	p.load(atArch)
 	p.equal(nativeArch, 1, 0)
@@ -168,7 +168,7 @@ const setOwnerEx = 15
 const tiocLinux = 0x541c
 
 // applyFilter puts the filter on the calling thread and on all that it starts.
-func applyFilter(p []unix.SockFilter) error {
+func applyFilter(p filterProgram) error {
 	prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
 	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(p)
@@ -177,6 +177,9 @@ func applyFilter(p []unix.SockFilter) error {
 	}
 	return nil
 }
+
+// filterProgram is a filter as the kernel takes it.
+type filterProgram = []unix.SockFilter
 
 // filterWorks says whether this system has filters.
 func filterWorks() error {
@@ -189,6 +192,6 @@ func filterWorks() error {
 }
 
 // bytesOf is the filter as bwrap reads it.
-func bytesOf(p []unix.SockFilter) []byte {
+func bytesOf(p filterProgram) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&p[0])), len(p)*int(unsafe.Sizeof(p[0])))
 }

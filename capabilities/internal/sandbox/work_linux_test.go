@@ -43,16 +43,19 @@ echo '{"name":"dep","version":"1.0.0"}' > lib/package.json && npm install --offl
 func TestDevelopersWork(t *testing.T) {
 	home, err := os.UserHomeDir()
 	require.NoError(t, err)
+	cache := t.TempDir() // the compiler's, for all of them
 	for _, mode := range modes(t) {
 		t.Run(mode, func(t *testing.T) {
 			w := newWorld(t, mode, sandbox.Open)
+			w.policy.Roots = append(w.policy.Roots, sandbox.Root{Path: cache})
+			t.Setenv("GOCACHE", cache)
 			if dir := filepath.Join(home, ".pyenv"); exists(dir) { // where python is on some machines
 				w.policy.Read = append(w.policy.Read, dir)
 			}
 			w.confine(spawn.Launch{})
 			ran := 0
 			for _, c := range work {
-				if _, err := exec.LookPath(c.needs); err != nil {
+				if _, err := exec.LookPath(c.needs); err != nil || c.needs == "go" && testing.Short() {
 					continue
 				}
 				ran++
@@ -152,7 +155,7 @@ func TestSandboxLives(t *testing.T) {
 	state := t.TempDir()
 	k := spawn.NewKeeper(spawn.Options{})
 	require.NoError(t, k.Configure(spawn.Launch{Sandbox: &w.policy}))
-	_, err := k.NewGroup().Start(spawn.Command{Argv: []string{"true"}})
+	_, err := k.NewGroup().Start(spawn.Command{Argv: []string{"/bin/true"}})
 	assert.ErrorContains(t, err, "sandbox")
 	require.NoError(t, k.Open(state).Sandbox)
 	dir := filepath.Dir(k.Scratch())
@@ -164,7 +167,7 @@ func TestSandboxLives(t *testing.T) {
 	assert.Empty(t, k.Close())
 	assert.NoDirExists(t, dir)
 	assert.FileExists(t, filepath.Join(w.target.Outside, "precious"))
-	_, err = late.Start(spawn.Command{Argv: []string{"true"}})
+	_, err = late.Start(spawn.Command{Argv: []string{"/bin/true"}})
 	assert.ErrorContains(t, err, "sandbox")
 	late.Close(0)
 
@@ -172,7 +175,7 @@ func TestSandboxLives(t *testing.T) {
 	require.NoError(t, k.Configure(spawn.Launch{Sandbox: &w.policy}))
 	require.NoError(t, os.WriteFile(dir, nil, 0o600)) // somebody has taken the name
 	assert.ErrorContains(t, k.Open(state).Sandbox, "remove it")
-	_, err = k.NewGroup().Start(spawn.Command{Argv: []string{"true"}})
+	_, err = k.NewGroup().Start(spawn.Command{Argv: []string{"/bin/true"}})
 	assert.ErrorContains(t, err, "sandbox")
 	assert.Empty(t, k.Close())
 	require.NoError(t, os.Remove(dir))

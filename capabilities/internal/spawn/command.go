@@ -41,6 +41,8 @@ type Command struct {
 	Stdout, Stderr Sink
 	// Merge sends standard error into the pipe of standard output.
 	Merge bool
+	// Raw says that the output is for the executor alone, and is not changed by Launch.Mask.
+	Raw bool
 	// Follow keeps the sinks attached after the exit, until the last holder of the pipe has closed it.
 	Follow bool
 	// Terminal, when set, is the child's standard input, output and error and its controlling
@@ -53,7 +55,8 @@ type Command struct {
 	// Extra become descriptors 3, 4, … of the child. The caller keeps them and closes them.
 	Extra []*os.File
 
-	filter *os.File // one more descriptor, for the sandbox
+	boxed []*os.File // more descriptors, for the sandbox
+	told  *os.File   // where the sandbox tells which process is the command; nil: what is started
 }
 
 // StartError says why a command did not start.

@@ -1,10 +1,16 @@
 package spawn
 
 import (
+	"bufio"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/agent-executor/executor/capabilities/internal/sandbox"
 )
@@ -19,11 +25,67 @@ func (l *launch) confine(p sandbox.Policy) error {
 	if u := l.user; u != nil {
 		p.UID, p.GID, p.Home, p.Other = int(u.uid), int(u.gid), u.home, u.changes()
 	}
+	if p.Mode != sandbox.Auto && p.Mode != "" {
+		return l.confineBy(p)
+	}
+	var missing []string
+	for _, mode := range []string{sandbox.Bubblewrap, sandbox.Landlock} {
+		p.Mode = mode
+		err := l.confineBy(p)
+		if err == nil {
+			return nil
+		}
+		missing = append(missing, err.Error())
+	}
+	return fmt.Errorf("no sandbox works here: %s", strings.Join(slices.Compact(missing), "; "))
+}
+
+// confineBy is confine for one mode. A command is started to see whether it works.
+func (l *launch) confineBy(p sandbox.Policy) error {
 	box, err := sandbox.New(p)
 	if err != nil {
 		return err
 	}
 	l.box = box
+	if err := l.tryBox(box.Another()); err != nil {
+		l.box = nil
+		return fmt.Errorf("sandbox %s does not work here: %w", p.Mode, err)
+	}
+	return nil
+}
+
+// tryBox starts a command in a sandbox, and is content when that does what it is to do.
+func (l *launch) tryBox(box *sandbox.Sandbox) error {
+	thread, err := openBox(box, "try-"+rand.Text())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		thread.stop()
+		_ = box.Close()
+	}()
+	bare := *l
+	bare.Prefix, bare.Hook, bare.Mask, bare.box = nil, nil, nil, box
+	g := NewGroup()
+	g.launch, g.thread = &bare, thread
+	defer g.Close(0)
+	var said []byte
+	p, err := g.Start(Command{Argv: []string{"/bin/sh", "-c", "exit 7"}, Dir: string(filepath.Separator), Env: []string{"PATH=" + os.Getenv("PATH")}, Merge: true, Stdout: func(b []byte) {
+		if len(said) < 1000 {
+			said = append(said, b...)
+		}
+	}})
+	if err != nil {
+		var e *StartError
+		if errors.As(err, &e) {
+			err = e.Err
+		}
+		return err
+	}
+	if exit := p.Wait(); exit.Code != 7 {
+		line, _, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
+		return fmt.Errorf("a command in it ended with exit code %d: %s", exit.Code, shorten(line))
+	}
 	return nil
 }
 
@@ -32,22 +94,6 @@ func (l *launch) confined() bool { return l != nil && l.box != nil }
 
 // byThread says whether the thread that starts children is confined itself.
 func (l *launch) byThread() bool { return l.confined() && l.box.ByThread() }
-
-// trial makes a sandbox like that of the children for a child that is started to see whether it can be.
-func (l *launch) trial() (thread *forker, stop func(), err error) {
-	if l.box == nil {
-		return nil, func() {}, nil
-	}
-	box := l.box.Another()
-	if thread, err = openBox(box, "try-"+rand.Text()); err != nil {
-		return nil, nil, err
-	}
-	l.box = box
-	return thread, func() {
-		thread.stop()
-		_ = box.Close()
-	}, nil
-}
 
 // openBox opens a sandbox and starts the thread that starts what is in it.
 func openBox(box *sandbox.Sandbox, name string) (*forker, error) {
@@ -63,11 +109,12 @@ func openBox(box *sandbox.Sandbox, name string) (*forker, error) {
 
 // openSandbox is openBox for the children of the keeper. It is called with the lock held.
 func (k *Keeper) openSandbox(name string) error {
+	k.forker, k.ownForker = nil, k.forker
 	thread, err := openBox(k.launch.box, name)
 	if err != nil {
 		return fmt.Errorf("%w; nothing is started", err)
 	}
-	k.forker, k.ownForker = thread, k.forker
+	k.forker = thread
 	return nil
 }
 
@@ -98,7 +145,7 @@ func (c *Command) enclose(l *launch, file string, argv []string, script *os.File
 	if start.Argv[0] != argv[0] {
 		file = start.Argv[0]
 	}
-	c.Dir, c.Env, c.filter = start.Dir, start.Env, start.File
+	c.Dir, c.Env, c.boxed, c.told = start.Dir, start.Env, start.Files, start.Told
 	return file, start.Argv, nil
 }
 
@@ -109,4 +156,20 @@ func (k *Keeper) Scratch() string {
 		return l.box.Scratch()
 	}
 	return ""
+}
+
+// toldTime is how long a sandbox may take to tell which process is the command.
+const toldTime = 5 * time.Second
+
+// toldPID is the process that the sandbox has told; otherwise when it ended before.
+func toldPID(told *os.File, otherwise int) int {
+	_ = told.SetReadDeadline(time.Now().Add(toldTime))
+	text, _ := bufio.NewReader(told).ReadBytes('}')
+	var info struct {
+		PID int `json:"child-pid"`
+	}
+	if err := json.Unmarshal(text, &info); err != nil || info.PID <= 0 {
+		return otherwise
+	}
+	return info.PID
 }

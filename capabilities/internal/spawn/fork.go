@@ -33,7 +33,7 @@ func (g *Group) fork(file string, argv []string, attr *os.ProcAttr, label uint64
 func (g *Group) forkIn(home *cgroup, file string, argv []string, attr *os.ProcAttr, label uint64) (proc *os.Process, labelled bool, err error) {
 	own, sys := *attr, *attr.Sys
 	own.Sys = &sys
-	if g.launch.confined() && g.thread == nil {
+	if g.launch.confined() && (g.thread == nil || !g.thread.confined) {
 		return nil, false, errNotConfined
 	}
 	if !g.launch.byThread() {

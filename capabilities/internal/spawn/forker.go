@@ -12,11 +12,13 @@ type forker struct {
 	mu   sync.RWMutex // over work: it is not closed under a caller
 	work chan func()
 	done chan struct{}
+
+	confined bool // the thread is in a sandbox
 }
 
 // startForker starts the thread, and has it call enter first, if there is one. It ends with stop.
 func startForker(enter func() error) (*forker, error) {
-	f := &forker{work: make(chan func()), done: make(chan struct{})}
+	f := &forker{work: make(chan func()), done: make(chan struct{}), confined: enter != nil}
 	entered := make(chan error, 1)
 	go f.run(f.work, enter, entered)
 	if err := <-entered; err != nil {

@@ -177,8 +177,11 @@ func start(g *Group, c Command, m mark) (_ *Process, err error) {
 	if script != nil {
 		theirs = append(theirs, script)
 	}
-	if c.filter != nil {
-		theirs = append(theirs, c.filter)
+	for _, f := range c.boxed {
+		theirs = append(theirs, f)
+	}
+	if c.told != nil {
+		defer c.told.Close()
 	}
 
 	files, theirs, err := p.open(c, theirs)
@@ -189,9 +192,7 @@ func start(g *Group, c Command, m mark) (_ *Process, err error) {
 	if script != nil {
 		files = append(files, script)
 	}
-	if c.filter != nil {
-		files = append(files, c.filter)
-	}
+	files = append(files, c.boxed...)
 	attr := &os.ProcAttr{
 		Dir:   c.Dir,
 		Env:   childEnv(c, m.marker),
@@ -213,6 +214,12 @@ func start(g *Group, c Command, m mark) (_ *Process, err error) {
 		return nil, c.failure(argv[0], g.launch.reason(c.Dir, bare(err)))
 	}
 	p.proc = proc
+	if p.pid = proc.Pid; c.told != nil {
+		for _, f := range c.boxed {
+			_ = f.Close() // now: the end of what is told is to be seen
+		}
+		p.pid = toldPID(c.told, proc.Pid)
+	}
 	p.tree = newTree(proc.Pid, m, p.pumps)
 	g.remember(p)
 	for _, u := range p.pumps {
@@ -265,7 +272,7 @@ func (p *Process) open(c Command, theirs []io.Closer) ([]*os.File, []io.Closer, 
 		}
 		theirs = append(theirs, w)
 		files[i+1] = w
-		p.pumps = append(p.pumps, newPump(r, p.group.launch.masked(sink)))
+		p.pumps = append(p.pumps, newPump(r, p.group.masked(c, sink)))
 	}
 	return files, theirs, nil
 }

@@ -111,8 +111,8 @@ func (k *Keeper) Configure(l Launch) error {
 		return err
 	}
 	adjusts := len(r.Limits) > 0 || r.Nice != 0
-	r.held = (adjusts || r.box != nil) && canHold
-	if adjusts || r.user != nil || r.box != nil {
+	r.held = (adjusts || r.byThread()) && canHold
+	if adjusts || r.user != nil || r.held {
 		if err := r.try(); err != nil {
 			return err
 		}
@@ -133,15 +133,10 @@ func (l *launch) try() error {
 		return nil // which says nothing
 	}
 	bare := *l
-	bare.Prefix, bare.Hook = nil, nil
-	thread, stop, err := bare.trial()
-	if err != nil {
-		return err
-	}
-	defer stop()
+	bare.Prefix, bare.Hook, bare.box = nil, nil, nil
 	start := func() (*Process, error) {
 		g := NewGroup()
-		g.launch, g.thread = &bare, thread
+		g.launch = &bare
 		return g.Start(Command{Argv: []string{shell, "-c", "read x"}, Dir: string(filepath.Separator), Input: true})
 	}
 	p, err := start()

@@ -122,7 +122,7 @@ func (k *Keeper) askShell(argv []string, home, mark string, limit time.Duration)
 	if info, err := os.Stat(home); err != nil || !info.IsDir() {
 		dir = "/"
 	}
-	p, err := group.Start(Command{Argv: argv, Dir: dir, Env: env, Stdout: collect})
+	p, err := group.Start(Command{Argv: argv, Dir: dir, Env: env, Stdout: collect, Raw: true})
 	if err != nil {
 		return nil
 	}

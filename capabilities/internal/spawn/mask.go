@@ -28,3 +28,15 @@ func (l *launch) masked(sink Sink) Sink {
 		}
 	}
 }
+
+// masked is that for a command of the group.
+func (g *Group) masked(c Command, sink Sink) Sink {
+	if c.Raw {
+		return sink
+	}
+	return g.launch.masked(sink)
+}
+
+// Masked puts in front of a sink what is in front of those of the keeper's children: for a stream that is
+// read in another way, such as a terminal's.
+func (k *Keeper) Masked(sink Sink) Sink { return k.policy().masked(sink) }

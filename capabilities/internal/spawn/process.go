@@ -30,6 +30,7 @@ type Process struct {
 	group   *Group
 	command string
 	proc    *os.Process
+	pid     int // of the command itself; proc is its parent when a sandbox is between
 	tree    *tree
 	stdin   *os.File
 	pumps   []*pump
@@ -44,8 +45,8 @@ type Process struct {
 	reaped Exit // without Background; set before exited is closed
 }
 
-// PID is the child's process id. It also names its session and process group.
-func (p *Process) PID() int { return p.proc.Pid }
+// PID is the child's process id. Without a sandbox it also names its session and process group.
+func (p *Process) PID() int { return p.pid }
 
 // Command is the command line, shortened to 200 characters.
 func (p *Process) Command() string { return p.command }
@@ -88,7 +89,12 @@ func (p *Process) Background() []Member { return p.tree.members() }
 
 // Signal sends a signal to the child alone. After its end it does nothing and returns
 // os.ErrProcessDone.
-func (p *Process) Signal(sig os.Signal) error { return p.proc.Signal(sig) }
+func (p *Process) Signal(sig os.Signal) error {
+	if p.pid == p.proc.Pid {
+		return p.proc.Signal(sig)
+	}
+	return p.signalInner(sig)
+}
 
 // Interrupt sends SIGINT to the whole tree, as Ctrl-C would.
 func (p *Process) Interrupt() { p.tree.interrupt() }

@@ -105,3 +105,5 @@ func endStrays(*Keeper) []Survivor { return nil }
 // identity is the same for all files: a copied state directory is not noticed, and does no harm since
 // nothing is found by it.
 func identity(*os.File) string { return "" }
+
+func (p *Process) signalInner(sig os.Signal) error { return p.proc.Signal(sig) }

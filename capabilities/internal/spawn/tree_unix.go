@@ -325,3 +325,20 @@ func inodeOf(file *os.File) uint64 {
 	}
 	return 0
 }
+
+// signalInner signals the command itself, a child of what was started.
+func (p *Process) signalInner(sig os.Signal) error {
+	number, ok := sig.(syscall.Signal)
+	if !ok {
+		return errors.New("no such signal")
+	}
+	if r, ok := rowOf(p.pid); !ok || r.dead || r.ppid != p.proc.Pid { // its parent has not waited for it: the number is its own
+		return os.ErrProcessDone
+	}
+	if err := unix.Kill(p.pid, number); errors.Is(err, unix.ESRCH) {
+		return os.ErrProcessDone
+	} else if err != nil {
+		return err
+	}
+	return nil
+}

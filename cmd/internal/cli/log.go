@@ -1,15 +1,14 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"io"
-	"slices"
-	"sync"
 	"syscall"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/agent-executor/executor/executor/redact"
 )
 
 // Levels and formats of logs.
@@ -67,49 +66,26 @@ func SyncLogger(log *zap.Logger) error {
 // answer that repeats the token, for instance, is in an error and so in the log. It
 // may be used concurrently.
 type Redactor struct {
-	w io.Writer
-
-	mu      sync.Mutex
-	secrets [][]byte
+	w       io.Writer
+	secrets *redact.Redactor
 }
 
 // NewRedactor makes a Redactor in front of w.
-func NewRedactor(w io.Writer) *Redactor { return &Redactor{w: w} }
+func NewRedactor(w io.Writer) *Redactor { return &Redactor{w, redact.New()} }
 
-// maxSecrets are remembered, the newest: a token source may give ever new ones.
-const maxSecrets = 16
+// Add tells it a secret. Short ones are ignored: they would tear up ordinary text. The newest 16 are remembered.
+func (r *Redactor) Add(secret string) { r.secrets.Renew(secret) }
 
-// Add tells it a secret. Short ones are not: they would tear up ordinary text.
-func (r *Redactor) Add(secret string) {
-	if len(secret) < 8 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	// One that is told again is the newest again.
-	r.secrets = slices.DeleteFunc(r.secrets, func(s []byte) bool { return string(s) == secret })
-	r.secrets = append(r.secrets, []byte(secret))
-	if len(r.secrets) > maxSecrets {
-		r.secrets = r.secrets[1:]
-	}
-}
+// Secrets are those that it was told.
+func (r *Redactor) Secrets() *redact.Redactor { return r.secrets }
 
 // Write writes one whole message.
 func (r *Redactor) Write(p []byte) (int, error) {
-	if _, err := r.w.Write(r.redact(p)); err != nil {
+	if _, err := r.w.Write(r.secrets.Bytes(p)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
 // Redact returns s without secrets.
-func (r *Redactor) Redact(s string) string { return string(r.redact([]byte(s))) }
-
-func (r *Redactor) redact(p []byte) []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, s := range r.secrets {
-		p = bytes.ReplaceAll(p, s, []byte("[redacted]"))
-	}
-	return p
-}
+func (r *Redactor) Redact(s string) string { return r.secrets.String(s) }
