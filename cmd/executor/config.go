@@ -216,6 +216,10 @@ func applyFile(s *settings, path string, raw []byte) error {
 		if err == nil {
 			err = t.check(s)
 		}
+		var one *elementError
+		if errors.As(err, &one) && value.Kind == yaml.SequenceNode && one.index < len(value.Content) {
+			value = value.Content[one.index] // for its line
+		}
 		if err != nil {
 			return at(value, "%s: %w", t.key(), err)
 		}
