@@ -469,3 +469,29 @@ func linesOf(t *testing.T, dir string) (list []audit.Entry) {
 	}))
 	return list
 }
+
+// A call that was not accepted after all is not asked about.
+func TestCallThatIsNotAcceptedIsNotAskedAbout(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		var ran atomic.Int32
+		l := w.asked(approval.Options{})
+		h := hold()
+		b := w.script(nil)
+		w.run(func(o *Options) {
+			o.Decide = func(r gate.Request) gate.Verdict {
+				if r.Name == "hold" {
+					return gate.Verdict{}
+				}
+				return l.Decide(r)
+			}
+		}, counted(&ran), h)
+		synctest.Wait()
+		b.assign(1)
+		require.NoError(t, b.call("c0", "hold"))
+		require.NoError(t, w.Drain(context.Background()))
+		synctest.Wait()
+		requireError(t, b.call("c1", "touch"), protocol.ReasonDraining)
+		require.Empty(t, l.desk.Pending())
+		close(h.release)
+	})
+}

@@ -280,6 +280,10 @@ func (r *resolved) applyFile(path string, raw []byte) {
 			err = t.check(&r.settings)
 		}
 		r.origins[t.flag] = origin{Kind: originFile, Name: path, Line: value.Line}
+		var one *elementError
+		if errors.As(err, &one) && value.Kind == yaml.SequenceNode && one.index < len(value.Content) {
+			value = value.Content[one.index] // for its line
+		}
 		if err != nil {
 			at(value, t.key(), "%w", err)
 		}

@@ -2,11 +2,22 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
+
+// elementError is what is wrong with one element of a list that is a setting.
+type elementError struct {
+	index int // from 0
+	what  string
+	err   error
+}
+
+func (e *elementError) Error() string { return fmt.Sprintf("%s %d: %v", e.what, e.index+1, e.err) }
+func (e *elementError) Unwrap() error { return e.err }
 
 // syntaxError takes apart what the YAML parser says. It names no line when that is the
 // first, or when it fails below the syntax.

@@ -34,12 +34,8 @@ type trusted struct {
 	zap  *zap.Logger
 }
 
-// openTrust opens the audit log and what was allowed always. The settings are checked by now.
+// openTrust opens the audit log and what was allowed always.
 func openTrust(s *settings, hide *cli.Redactor, log *zap.Logger) (*trusted, error) {
-	rules, err := policyOf(s)
-	if err != nil {
-		return nil, err
-	}
 	desk, err := approval.New(approval.Options{Timeout: s.ApprovalTimeout, File: filepath.Join(s.StateDir, approvalsFile), Logger: log})
 	if err != nil {
 		return nil, err
@@ -48,9 +44,24 @@ func openTrust(s *settings, hide *cli.Redactor, log *zap.Logger) (*trusted, erro
 	if err != nil {
 		return nil, err
 	}
-	g := trust.New(trust.Options{Policy: rules, Desk: desk, Audit: written, Redact: hide.Redact, Logger: log.Named("trust")})
-	log.Info("what the brain asks for is decided by", zap.String("trust", s.Trust), zap.Int("rules", len(s.Policy)), zap.Int("allowed_always", len(desk.Rules())))
-	return &trusted{gate: g, desk: desk, log: written, zap: log}, nil
+	g := trust.New(trust.Options{Desk: desk, Audit: written, Redact: hide.Redact, Logger: log.Named("trust")})
+	t := &trusted{gate: g, desk: desk, log: written, zap: log}
+	if err := t.decideBy(s); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// decideBy takes the policy of settings, at the start and when they were read again. With an error the one before holds.
+func (t *trusted) decideBy(s *settings) error {
+	p, err := policyOf(s)
+	if err != nil {
+		return err
+	}
+	t.gate.SetPolicy(p)
+	t.zap.Info("what the brain asks for is decided by", zap.String("trust", s.Trust), zap.Int("policy", len(s.Policy)), zap.Int("allowed_always", len(t.desk.Rules())))
+	return nil
 }
 
 func (t *trusted) close() {
@@ -91,10 +102,7 @@ func pathOf(s *settings) string {
 }
 
 func refusePolicy(s *settings) error {
-	rules, err := policyRules(s.Policy)
-	if err == nil {
-		_, err = policy.New(policy.Options{Rules: rules})
-	}
+	_, err := policyRules(s.Policy)
 	return err
 }
 
@@ -118,8 +126,11 @@ func policyRules(texts []string) ([]policy.Rule, error) {
 		}
 		for _, raw := range list {
 			r, err := policyRule(raw)
+			if err == nil {
+				err = r.Check()
+			}
 			if err != nil {
-				return nil, fmt.Errorf("rule %d: %w", len(rules)+1, err)
+				return nil, &elementError{len(rules), "rule", err}
 			}
 			rules = append(rules, r)
 		}

@@ -36,7 +36,7 @@ policy:
 func TestPolicyThatCannotBe(t *testing.T) {
 	for file, says := range map[string]string{
 		"policy: [{command: x}]\n":                           ":1: policy: rule 1: action: is missing",
-		"\npolicy:\n  - {action: deny}\n  - {acton: deny}\n": `policy: rule 2: unknown key "acton"; did you mean "action"?`,
+		"\npolicy:\n  - {action: deny}\n  - {acton: deny}\n": `:4: policy: rule 2: unknown key "acton"; did you mean "action"?`,
 		"policy: [{action: deny, zzzzz: x}]\n":               `unknown key "zzzzz"; there are tool, command`,
 		"policy: [{action: perhaps}]\n":                      `action: "perhaps": want allow, ask or deny`,
 		"policy: [{action: deny, command: 'a; b'}]\n":        `command: "a; b" is not one plain command`,

@@ -71,7 +71,4 @@ func hashOf(line []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// noLine is the hash that the very first line carries.
-const noLine = ""
-
 func (e *Entry) encode() ([]byte, error) { return json.Marshal(e) }

@@ -21,6 +21,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agent-executor/executor/executor/gate"
@@ -141,6 +142,16 @@ func (p *Policy) readsOnly(v *view) (bool, string) {
 		if !harmlessVariable(name) {
 			return false, fmt.Sprintf("the variable %s may change what is run", name)
 		}
+	}
+	if v.Session != nil {
+		for name := range v.Session.Env() {
+			if !harmlessVariable(name) {
+				return false, fmt.Sprintf("the session's variable %s may change what is run", name)
+			}
+		}
+	}
+	if e.Interactive && slices.ContainsFunc(v.script().commands, func(c simple) bool { return program(c[0].text) == "git" }) {
+		return false, "git starts a pager on a terminal"
 	}
 	if why := p.strangePath(v); why != "" {
 		return false, why

@@ -57,7 +57,7 @@ func notReadingStmt(st *syntax.Stmt) string {
 			w := read(a)
 			switch {
 			case w.known:
-			case w.glob && strings.IndexAny(w.text[:1], "-*?[+") < 0 && len(argv) > 0:
+			case w.glob && !strings.ContainsAny(w.text[:1], "-*?[+") && len(argv) > 0:
 				// A pattern that begins with a plain character stands for names that do: for no option.
 				globs = true
 			default:

@@ -100,6 +100,14 @@ func TestReadingInAStrangePlace(t *testing.T) {
 	r.Effect.Persistent = true
 	assert.Equal(t, Ask, p.Decide(r).Action, "ls may be a function there")
 
+	r = request("git diff")
+	r.Session = capabilities.NewSession(t.Context(), capabilities.SessionConfig{Env: map[string]string{"GIT_EXTERNAL_DIFF": "x"}})
+	assert.Equal(t, Ask, p.Decide(r).Action, "a variable of the session")
+	r = gate.Request{Name: "process.start", Effect: capabilities.Effect{Argv: []string{"git", "log"}, Interactive: true}}
+	assert.Equal(t, Ask, p.Decide(r).Action, "on a terminal it starts a pager")
+	r.Effect.Interactive = false
+	assert.Equal(t, Allow, p.Decide(r).Action)
+
 	dir := t.TempDir()
 	w, err := capabilities.OpenWorkspace(dir, []capabilities.Root{{Path: dir}})
 	require.NoError(t, err)

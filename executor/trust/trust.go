@@ -126,7 +126,13 @@ func (g *Gate) ask(r gate.Request, d policy.Decision, rec *record) gate.Verdict 
 	} else if first, ok := ticket.Note().(*record); ok {
 		rec = first // which has the decision
 	}
-	return gate.Verdict{Ended: rec.ended, Wait: func(ctx context.Context) error {
+	ended := func(e gate.End) {
+		if e.Outcome == gate.NotStarted && !r.Method { // it was not accepted: nobody waits
+			ticket.Withdraw()
+		}
+		rec.ended(e)
+	}
+	return gate.Verdict{Ended: ended, Wait: func(ctx context.Context) error {
 		if err := wait(ctx, ticket); err != nil {
 			return err
 		}

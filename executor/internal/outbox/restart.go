@@ -40,6 +40,7 @@ func Open(dir string) (*Box, error) {
 		return nil, err
 	}
 	b.takeNotes(noted)
+	b.wounded = slices.ContainsFunc(b.losses, func(l Loss) bool { return !l.Torn })
 	b.take(left)
 	b.ForgetNotes(waitingScope)
 	b.wounded = slices.ContainsFunc(b.losses, func(l Loss) bool { return !l.Torn })
@@ -148,7 +149,7 @@ func (b *Box) take(left leftovers) {
 	}
 	for _, e := range open {
 		text := "the executor ended while this call ran or before its result was recorded; whether it has done its work is not known, and it is not run again"
-		if b.waited(e) {
+		if b.waited(e) && !b.wounded { // else it may be missing that it has started
 			text = "the executor ended while this call waited for the local user's confirmation: it had not started, and it is not run"
 		}
 		_ = b.Put(unknown(e, protocol.CodeInternalError, text))
