@@ -205,7 +205,7 @@ func TestInputManyDuplicates(t *testing.T) {
 	start := time.Now()
 	_, err := prepared[sample](t, "", input)
 	require.NoError(t, err)
-	require.Less(t, time.Since(start), 5*time.Second)
+	require.Less(t, time.Since(start), 30*time.Second)
 }
 
 type checkedByValue struct {
