@@ -50,7 +50,7 @@ func BenchmarkAgainstTools(b *testing.B) {
 			if c.fold {
 				args = append(args, "-i")
 			}
-			compared(b, "rg", 7, func() {
+			compared(b, "rg", 5, func() {
 				_, err := Grep(b.Context(), w, GrepOptions{Pattern: c.pattern, IgnoreCase: c.fold, Path: c.path, Limit: 100})
 				require.NoError(b, err)
 			}, func() { tool(b, base, rg, args...) })
@@ -71,7 +71,7 @@ func BenchmarkAgainstTools(b *testing.B) {
 		return
 	}
 	b.Run("glob", func(b *testing.B) {
-		compared(b, "fd", 7, func() {
+		compared(b, "fd", 5, func() {
 			_, err := Glob(b.Context(), w, GlobOptions{Pattern: "**/*_test.go", Limit: 1000})
 			require.NoError(b, err)
 		}, func() { tool(b, base, fd, "--no-global-ignore-file", "-g", "*_test.go") })
