@@ -398,17 +398,24 @@ func (c *inputCheck) skipLiteral() bool {
 	return c.pos > start
 }
 
+// skipString looks for the quote at the end, and for backslashes only before that.
 func (c *inputCheck) skipString() bool {
-	for i := c.pos + 1; i < len(c.data); i++ {
-		switch c.data[i] {
-		case '"':
-			c.pos = i + 1
-			return true
-		case '\\':
-			i++
+	quote := -1
+	for i := c.pos + 1; ; {
+		if quote < i { // the last one was not the end
+			n := bytes.IndexByte(c.data[min(i, len(c.data)):], '"')
+			if n < 0 {
+				return false
+			}
+			quote = i + n
 		}
+		n := bytes.IndexByte(c.data[i:quote], '\\')
+		if n < 0 {
+			c.pos = quote + 1
+			return true
+		}
+		i += n + 2
 	}
-	return false
 }
 
 // edited applies the edits to a copy of the data.

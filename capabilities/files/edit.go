@@ -96,7 +96,7 @@ func (f *Files) editOnce(ctx context.Context, call *capabilities.Call, in editIn
 	if err != nil {
 		err = capabilities.FileError(err, t.p.Display)
 	}
-	now := sumOf(text)
+	now := sumOf(t.raw(text))
 	t.seen.put(t.p, now)
 	diff, _, _ := clean(unified(t.p.Display, t.p.Display, content, text, changes, diffContext))
 	head := fmt.Sprintf("Edited %s (%s)", t.p.Display, plural(int64(len(found)), "replacement"))
@@ -110,7 +110,8 @@ func (f *Files) editOnce(ctx context.Context, call *capabilities.Call, in editIn
 	return out, err
 }
 
-// current reads the content that is to be edited and applies the stale-write rule.
+// current reads the content that is to be edited, UTF-16 as UTF-8, and applies the
+// stale-write rule.
 func (t *target) current(ctx context.Context, unsafe bool) ([]byte, error) {
 	if !t.exists {
 		return nil, protocol.Errorf(protocol.CodeNotFound, "%s does not exist: write makes a new file", t.p.Display)
@@ -121,6 +122,9 @@ func (t *target) current(ctx context.Context, unsafe bool) ([]byte, error) {
 	}
 	if !unsafe {
 		err = t.seen.mayEdit(t.p, t.now)
+	}
+	if text, encoding, ok := fromUTF16(content); ok {
+		t.encoding, content = encoding, text
 	}
 	return slices.Clip(content), err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/agent-executor/executor/capabilities"
@@ -107,7 +108,7 @@ func TestEditNoMatch(t *testing.T) {
 	b.put("f", "func main() {\n\tfmt.Println(\"hello\")\n\treturn\n}\n")
 	b.put("crlf", "a\r\nb\r\n")
 	b.put("latin", "caf\xe9 one\n")
-	b.put("wide", "\xff\xfeh\x00i\x00")
+	b.put("wide", "\xff\xfeh\x00i\x00\x00\xd8")
 	b.put("real", "     1\tfoo\n")
 	for _, c := range []struct{ file, old, want string }{
 		{"f", "     2\t\tfmt.Println(\"hello\")", "begins with line numbers and a tab as read shows them, which are not in the file; without them it is there once"},
@@ -358,4 +359,36 @@ func TestParallelEdits(t *testing.T) {
 	editors.Wait()
 	assert.Equal(t, 64, strings.Count(b.get("f"), "edited line"))
 	assert.Empty(t, b.files.locks.held)
+}
+
+// UTF-16 is edited as the text that read shows, and stays what it is to the byte.
+func TestEditUTF16(t *testing.T) {
+	b := newBench(t)
+	wide := func(big bool, text string) string {
+		var out []byte
+		for _, unit := range append([]uint16{0xfeff}, utf16.Encode([]rune(text))...) {
+			if big {
+				out = append(out, byte(unit>>8), byte(unit))
+			} else {
+				out = append(out, byte(unit), byte(unit>>8))
+			}
+		}
+		return string(out)
+	}
+	for name, big := range map[string]bool{"little": false, "big": true} {
+		b.put(name, wide(big, "first\r\nsecond 😀\r\nthird"))
+		_, got := b.read(obj{"path": name})
+		assert.Equal(t, "first\r\nsecond 😀\r\nthird", got.Content)
+		_, edited := b.edit(edit(name, "second 😀\nthird", "zweite ü\nthird"))
+		assert.Equal(t, wide(big, "first\r\nzweite ü\r\nthird"), b.get(name))
+		assert.Equal(t, sha(b.get(name)), edited.SHA256)
+		assert.Contains(t, edited.Diff, "-second 😀")
+		b.edit(edit(name, "zweite", "second")) // one's own edit is no change by others
+		_, err := b.call("multi_edit", obj{"edits": []obj{edit(name, "first", "1st"), edit(name, "1st\nsecond", "x")}})
+		require.NoError(t, err)
+		assert.Equal(t, wide(big, "x ü\r\nthird"), b.get(name))
+		_, err = b.call("multi_edit", obj{"edits": []obj{edit(name, "x", "y"), edit(name, "none", "x")}})
+		refusal(t, protocol.ReasonNoMatch, err)
+		assert.Equal(t, wide(big, "x ü\r\nthird"), b.get(name))
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -133,11 +134,18 @@ func TestReadHugeFile(t *testing.T) {
 	line := strings.Repeat("x", 99) + "\n"
 	writeLines(t, b.path("huge"), line, size)
 	total := size / int64(len(line))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	text, got := b.read(obj{"path": "huge", "offset": total - 1, "limit": 1})
 	assert.Equal(t, total, got.TotalLines)
 	assert.Equal(t, line, got.Content)
 	assert.Empty(t, got.SHA256)
 	assert.Contains(t, text, "[1 line more; continue with offset")
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "memory is bounded, whatever the size")
+	_, got = b.read(obj{"path": "huge", "offset": total / 2, "limit": 2})
+	assert.Equal(t, line+line, got.Content)
+	assert.Equal(t, total/2, got.FirstLine)
 
 	b.refused("payload_too_large", "edit", edit("huge", "x", "y"))
 	f, err := os.OpenFile(b.path("huge"), os.O_WRONLY, 0)

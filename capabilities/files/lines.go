@@ -93,11 +93,12 @@ type scanner struct {
 	window
 	lines
 	show    func(number int64, l line)
-	offset  int64 // in the file, of the next byte
-	number  int64 // of the line that the next byte belongs to
-	open    bool  // that line has bytes already
-	used    int   // of window.bytes
-	begun   line  // what is kept of a line that began in an earlier piece
+	showAll func(number int64, whole []byte) // many plain lines at once; nil: each for itself
+	offset  int64                            // in the file, of the next byte
+	number  int64                            // of the line that the next byte belongs to
+	open    bool                             // that line has bytes already
+	used    int                              // of window.bytes
+	begun   line                             // what is kept of a line that began in an earlier piece
 	stopped bool
 }
 
@@ -139,6 +140,10 @@ func (s *scanner) addPiece(b []byte) {
 			s.skip(b, -1)
 			return
 		}
+		if n := s.whole(b); n > 0 {
+			b = b[n:]
+			continue
+		}
 		i := bytes.IndexByte(b, '\n')
 		part := b
 		if i >= 0 {
@@ -165,6 +170,40 @@ func (s *scanner) addPiece(b []byte) {
 }
 
 var newline = []byte{'\n'}
+
+// whole shows the lines that end in b at once, when all of them are shown as they are and
+// there is room, and says how many bytes they have. It is for long texts: each line for
+// itself takes three times as long.
+func (s *scanner) whole(b []byte) int {
+	if s.showAll == nil || s.chars > 0 || s.number < s.first || s.begun.length > 0 || len(b) < minWhole {
+		return 0
+	}
+	b = b[:bytes.LastIndexByte(b, '\n')+1]
+	n := bytes.Count(b, newline)
+	if most := s.first + s.limit - s.number; int64(n) > most {
+		n = int(most)
+		at := 0
+		for range n {
+			at += bytes.IndexByte(b[at:], '\n') + 1
+		}
+		b = b[:at]
+	}
+	width := numberWidth(s.number)
+	used := len(b) + n*(width-1)
+	if n == 0 || width != numberWidth(s.number+int64(n)) || used > s.bytes-s.used ||
+		!plain(b) || bytes.IndexByte(b, '\r') >= 0 {
+		return 0
+	}
+	s.showAll(s.number, b)
+	s.used += used
+	s.count += int64(n)
+	s.number += int64(n)
+	s.open = false
+	return len(b)
+}
+
+// minWhole is how many bytes are worth it.
+const minWhole = 4 << 10
 
 // skip only counts, unless that has been done.
 func (s *scanner) skip(b []byte, newlines int64) {

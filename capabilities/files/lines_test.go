@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -77,6 +78,43 @@ func TestScanAgainstSplit(t *testing.T) {
 			assert.NotEmpty(t, shown, "there is always progress")
 		}
 	})
+}
+
+// Many lines at once look like each of them for itself.
+func TestManyLinesAtOnce(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	for round := range 200 {
+		var text bytes.Buffer
+		for range 2000 {
+			text.WriteString(strings.Repeat("xé", random.IntN(30)))
+			if random.IntN(4000) == 0 {
+				text.WriteString([]string{"\r", "\x00", "\xff"}[random.IntN(3)])
+			}
+			text.WriteByte('\n')
+		}
+		w := window{first: 1 + random.Int64N(500), limit: 1 + random.Int64N(3000), bytes: 1 + random.IntN(2*text.Len())}
+		skipped := []int64{0, 999_000, 99_999_000}[round%3]
+		w.first += skipped
+		look := func(all bool) (lines, *page) {
+			p := &page{}
+			s := newScanner(w, 0, skipped, p.add)
+			if all {
+				s.showAll = p.addAll
+			}
+			for rest := text.Bytes(); len(rest) > 0; {
+				n := min(len(rest), 40_000)
+				s.add(rest[:n])
+				rest = rest[n:]
+			}
+			return s.end(), p
+		}
+		each, eachPage := look(false)
+		all, allPage := look(true)
+		require.Equal(t, each, all)
+		require.Equal(t, eachPage.text.String(), allPage.text.String())
+		require.Equal(t, eachPage.content.String(), allPage.content.String())
+		require.Equal(t, eachPage.notes, allPage.notes)
+	}
 }
 
 func TestScanPassesErrorsOn(t *testing.T) {

@@ -288,7 +288,7 @@ func (b *batch) write(context.Context) (out protocol.ToolOutput, err error) {
 		if !res.Changed {
 			return protocol.ToolOutput{Mutations: b.back(i)}, err
 		}
-		now := sumOf(e.content)
+		now := sumOf(e.t.raw(e.content))
 		e.t.seen.put(e.t.p, now)
 		out.Mutations = append(out.Mutations, protocol.Mutation{Op: opModify, Path: e.t.p.Display, SHA256: now.String()})
 		result.Files = append(result.Files, editedFile{e.t.p.Display, e.replacements, now.String()})
@@ -315,10 +315,10 @@ func (b *batch) back(n int) (left []protocol.Mutation) {
 		again := *e.t
 		again.unsafe = true
 		if res, _ := again.write(e.old); res.Changed {
-			e.t.seen.put(e.t.p, sumOf(e.old))
+			e.t.seen.put(e.t.p, sumOf(e.t.raw(e.old)))
 			continue
 		}
-		left = append(left, protocol.Mutation{Op: opModify, Path: e.t.p.Display, SHA256: sumOf(e.content).String()})
+		left = append(left, protocol.Mutation{Op: opModify, Path: e.t.p.Display, SHA256: sumOf(e.t.raw(e.content)).String()})
 	}
 	return left
 }

@@ -36,7 +36,7 @@ func whyNot(content []byte, old string) string {
 	kind := sniff(content[:min(len(content), headSize)])
 	switch {
 	case kind.encoding == utf16LE || kind.encoding == utf16BE:
-		return fmt.Sprintf(": the file is %s, and edit works on UTF-8; write makes it that, or use a command", kind.encoding)
+		return fmt.Sprintf(": the file is %s with characters that are damaged, and cannot be edited as text; write makes it UTF-8, or use a command", kind.encoding)
 	case kind.encoding == "":
 		return ": the file is binary"
 	}

@@ -1,6 +1,9 @@
 package files
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // page is what read shows: lines with their numbers for people, and the same without
 // them for programs.
@@ -52,4 +55,34 @@ func (p *page) add(number int64, l line) {
 		p.text.WriteString(" …")
 	}
 	p.text.WriteByte('\n')
+}
+
+// addAll shows lines that need no change, whole ones.
+func (p *page) addAll(number int64, whole []byte) {
+	p.content.Write(whole)
+	var digits [24]byte
+	prefix := appendNumber(digits[:0], number)
+	for len(whole) > 0 {
+		n := bytes.IndexByte(whole, '\n') + 1
+		p.text.Write(prefix)
+		p.text.Write(whole[:n])
+		whole = whole[n:]
+		increment(prefix[:len(prefix)-1])
+	}
+}
+
+// increment counts a number on that is written with blanks before it, which have room.
+func increment(digits []byte) {
+	for i := len(digits) - 1; i >= 0; i-- {
+		switch digits[i] {
+		case '9':
+			digits[i] = '0'
+		case ' ':
+			digits[i] = '1'
+			return
+		default:
+			digits[i]++
+			return
+		}
+	}
 }

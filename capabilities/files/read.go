@@ -142,6 +142,7 @@ func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, 
 	case utf8Text, utf8BOM:
 		l.page.grow(l.window, l.info.Size(), 0)
 		s := newScanner(l.window, 0, 0, l.page.add)
+		s.showAll = l.page.addAll
 		if l.format.encoding == utf8BOM {
 			_, _ = src.Discard(len(utf8Mark))
 			s.blocks, s.offset = []int64{0}, int64(len(utf8Mark))
@@ -186,7 +187,9 @@ func (l *look) again(ctx context.Context, file io.ReaderAt, buffer *bufio.Reader
 		}
 		src := newSource(ctx, io.NewSectionReader(file, offset, math.MaxInt64-offset), buffer, false)
 		l.page.grow(l.window, x.size, x.total)
-		l.found, err = scanSource(src, newScanner(l.window, offset, newlines, l.page.add), true)
+		s := newScanner(l.window, offset, newlines, l.page.add)
+		s.showAll = l.page.addAll
+		l.found, err = scanSource(src, s, true)
 	}
 	l.found.total, l.found.unending = x.total, x.unending
 	return err

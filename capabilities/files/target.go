@@ -34,9 +34,10 @@ type target struct {
 	seen   *seen
 	unsafe bool // the caller does not care what is there
 
-	exists bool
-	info   fs.FileInfo // as it was when looked at
-	now    sum         // its content then
+	exists   bool
+	info     fs.FileInfo // as it was when looked at
+	now      sum         // its content then
+	encoding string      // of what current made UTF-8 of, and write makes it again; "" for bytes as they are
 }
 
 // aim finds the file that path means, following links, and opens its directory.
@@ -180,9 +181,18 @@ func (r reader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
+// raw is a content as it is in the file.
+func (t *target) raw(content []byte) []byte {
+	if t.encoding == "" {
+		return content
+	}
+	return toUTF16(content, t.encoding)
+}
+
 // write makes content the file's content. The stale-write rule has been applied to
 // what hash or read found; a change after that is seen here.
 func (t *target) write(content []byte) (atomicfile.Result, error) {
+	content = t.raw(content)
 	return t.writeFrom(bytes.NewReader(content), int64(len(content)))
 }
 

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/internal/search"
@@ -142,4 +143,7 @@ func (k *walker) dir(dir *os.Root, rel string, next *[]string) error {
 	return nil
 }
 
-func isPrivate(name string) bool { return slices.Contains(privateDirs[:], name) }
+// isPrivate takes other spellings for the same name: on some disks they are.
+func isPrivate(name string) bool {
+	return slices.ContainsFunc(privateDirs[:], func(private string) bool { return strings.EqualFold(name, private) })
+}

@@ -76,7 +76,7 @@ func TestNoRepository(t *testing.T) {
 
 func TestAParentInsideTheRoots(t *testing.T) {
 	b := newPlace(t)
-	b.git("init", "-q", "-b", "main")
+	b.init()
 	b.commit("sub/a.txt", "a\n")
 	b.commit("top.txt", "a\n")
 	whole := b.top

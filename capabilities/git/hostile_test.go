@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,7 +89,7 @@ func (b *bench) hostile(tricks []trick) {
 			b.put(name, "a\nb\n"+text)
 		}
 	}
-	b.git("init", "-q", "-b", "main")
+	b.init()
 	write("c\n")
 	b.git("add", ".")
 	b.git("commit", "-qm", "first")
@@ -133,10 +134,12 @@ func (b *bench) play(dir string, t trick) (sentinel string) {
 
 // Nothing that a repository says is run, by any subcommand.
 func TestHostileRepositories(t *testing.T) {
+	made := newPlace(t)
+	made.hostile(slices.Concat(filterTricks, otherTricks))
 	for name, tricks := range map[string][]trick{"filters": filterTricks, "others": otherTricks} {
 		t.Run(name, func(t *testing.T) {
 			b := newPlace(t)
-			b.hostile(tricks)
+			require.NoError(t, os.CopyFS(b.top, os.DirFS(made.top)))
 			for _, trick := range tricks {
 				if trick.control == nil {
 					continue
@@ -213,7 +216,7 @@ func TestHostileSubmodule(t *testing.T) {
 // A repository of which a part is outside the roots is not used.
 func TestRepositoriesThatLeadOut(t *testing.T) {
 	template := newPlace(t)
-	template.git("init", "-q", "-b", "main")
+	template.init()
 	template.commit("a.txt", "a\n")
 	outside := filepath.Join(template.base, "outside")
 	require.NoError(t, os.Mkdir(outside, 0o755))
