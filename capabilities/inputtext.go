@@ -65,7 +65,7 @@ func dot(b *strings.Builder) {
 	}
 }
 
-var plainMember = regexp.MustCompile(`^[\w$@-]{1,64}$`)
+var plainMember = shortName{"", regexp.MustCompile(`^[\w$@-]+$`)}
 
 // shown quotes a name from an input unless it is plain, and cuts a long one.
 func shown(name string) string {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"sync"
 
@@ -51,7 +50,7 @@ func NewRegistry(logger *zap.Logger) *Registry {
 }
 
 // capabilityName has no dot: a dotted name asks for one of the details.
-var capabilityName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var capabilityName = toolName
 
 // Install installs one capability. The error is the one of its own Install;
 // nothing of it is registered then. Registration mistakes panic: a bad or taken

@@ -109,7 +109,7 @@ func create(dir *os.Root, name string) (*os.File, error) {
 	return dir.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
+var plainName = shortName{"", regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)}
 
 // spillName makes a file name of a call id, which is any string. A plain one
 // stays readable, anything else becomes a hash; IsLocal refuses the device names

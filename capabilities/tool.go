@@ -37,7 +37,18 @@ type Tool struct {
 type ToolHandler func(context.Context, *Call) (protocol.ToolOutput, error)
 
 // toolName is what the model providers accept as a name.
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var toolName = shortName{`^[A-Za-z0-9_-]{1,64}$`, regexp.MustCompile(`^[A-Za-z0-9_-]+$`)}
+
+// shortName is an expression for names of at most 64 bytes, and how it is shown. The length
+// is looked at apart: a bound in an expression becomes a state for every character, which
+// cost more at every start than most else.
+type shortName struct {
+	text string
+	re   *regexp.Regexp
+}
+
+func (n shortName) MatchString(s string) bool { return len(s) <= 64 && n.re.MatchString(s) }
+func (n shortName) String() string            { return n.text }
 
 // AddTool registers a tool whose input is decoded into In, a struct with json
 // tags. Members without omitempty or omitzero are required; a `jsonschema:"…"`

@@ -145,7 +145,10 @@ func (e *Executor) newSession(p protocol.SessionAssignParams) (*session, error) 
 	return s, nil
 }
 
-var plainID = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
+var plainID = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+
+// maxPlainID is looked at apart: in the expression it would be a state for every character.
+const maxPlainID = 64
 
 // sessionDir is where a session works.
 func (e *Executor) sessionDir(id string) string {
@@ -153,7 +156,7 @@ func (e *Executor) sessionDir(id string) string {
 	if !e.opts.Workspace.PerSession {
 		return dir
 	}
-	if !plainID.MatchString(id) { // any string can be an id, but not every one is a name
+	if len(id) > maxPlainID || !plainID.MatchString(id) { // any string can be an id, but not every one is a name
 		sum := sha256.Sum256([]byte(id))
 		id = hex.EncodeToString(sum[:16])
 	}

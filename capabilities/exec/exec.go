@@ -69,14 +69,14 @@ func New(o Options) *Exec {
 // Name implements capabilities.Capability.
 func (e *Exec) Name() string { return "exec" }
 
-var toolName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+var toolName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`) // of at most 64 characters
 
 // Check says what is wrong with a tool, if anything.
 func (t Tool) Check() error {
 	switch {
 	case t.Name == "":
 		return fmt.Errorf("name: is missing")
-	case !toolName.MatchString(t.Name):
+	case len(t.Name) > 64 || !toolName.MatchString(t.Name):
 		return fmt.Errorf("name: %q is no name for a tool; want up to 64 of a-z, 0-9 and _, a letter first", t.Name)
 	case len(t.Command) == 0 || t.Command[0] == "":
 		return fmt.Errorf("command: is missing; want the program and its first arguments, as a list")

@@ -29,6 +29,7 @@ func restMemory(ctx context.Context) {
 		case <-ticker.C:
 			if r.over(allocated()) {
 				debug.FreeOSMemory()
+				forgetProgram()
 			}
 		}
 	}
@@ -41,7 +42,7 @@ type rest struct{ last, freed uint64 }
 func (r *rest) over(now uint64) bool {
 	quiet := now-r.last < restBytes
 	r.last = now
-	if !quiet || now-r.freed < burstBytes {
+	if !quiet || r.freed > 0 && now-r.freed < burstBytes { // the start is a burst too
 		return false
 	}
 	r.freed = now

@@ -13,8 +13,9 @@ func TestRest(t *testing.T) {
 		bytes uint64
 		over  bool
 	}{
-		{10 << 20, false},  // the start
-		{1000, false},      // it was no burst
+		{10 << 20, false}, // the start
+		{1000, true},      // which is a burst, however small
+		{1000, false},
 		{100 << 20, false}, // one
 		{50 << 20, false},  // it goes on
 		{1000, true},

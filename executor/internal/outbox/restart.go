@@ -15,6 +15,10 @@ import (
 // Loss is a part of the journal's files that could not be read.
 type Loss = journal.Loss
 
+// muchRead is how much of a journal is worth a garbage collection: it takes milliseconds,
+// and most have next to nothing.
+const muchRead = 1 << 20
+
 // Open opens the box in dir, which is there and belongs to the caller alone. An empty
 // dir is a box that ends with the process. What the last process has left is there: results owed, oldest first; for
 // calls it has not finished, results that say so; results that answer repeats. No
@@ -45,7 +49,9 @@ func Open(dir string) (*Box, error) {
 	b.ForgetNotes(waitingScope)
 	b.wounded = slices.ContainsFunc(b.losses, func(l Loss) bool { return !l.Torn })
 	b.compactLater()
-	debug.FreeOSMemory() // whole segments were read, which will not be again
+	if b.journal.Size() > muchRead {
+		debug.FreeOSMemory() // whole segments were read, which will not be again
+	}
 	return b, nil
 }
 

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// forgetProgram does nothing here.
+func forgetProgram() {}
