@@ -42,9 +42,20 @@ func manCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			statelessDefaults(cmd.Root())
 			// The date is SOURCE_DATE_EPOCH's, else today's.
 			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "EXECUTOR", Section: "1", Source: "executor", Manual: "User commands"}, args[0])
 		},
+	}
+}
+
+// statelessDefaults takes out of the flags what is only so for who writes the manual.
+func statelessDefaults(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		statelessDefaults(sub)
+	}
+	if f := c.Flags().Lookup("state-dir"); f != nil {
+		f.DefValue = "~/.local/state/executor"
 	}
 }
 

@@ -101,6 +101,7 @@ func TestManualNeedsADirectory(t *testing.T) {
 
 // The manual is the same whenever it is made from the same commit.
 func TestManualHasTheDateOfTheCommit(t *testing.T) {
+	isolate(t)
 	t.Setenv("SOURCE_DATE_EPOCH", fmt.Sprint(time.Date(2021, 2, 3, 0, 0, 0, 0, time.UTC).Unix()))
 	dir := t.TempDir()
 	_, _, err := command(t, "man", dir)
@@ -108,6 +109,11 @@ func TestManualHasTheDateOfTheCommit(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(dir, "executor.1"))
 	require.NoError(t, err)
 	assert.Contains(t, string(raw), "Feb 2021")
+	raw, err = os.ReadFile(filepath.Join(dir, "executor-run.1"))
+	require.NoError(t, err)
+	home, err := os.UserHomeDir()
+	require.NoError(t, err)
+	assert.NotContains(t, string(raw), home+"/", "nothing is of who makes it")
 }
 
 // completed is what a shell is told for a line.

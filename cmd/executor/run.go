@@ -36,7 +36,8 @@ func runCommand() *cobra.Command {
 Every flag of this command is also a variable and a key of the configuration file:
 --state-dir, EXECUTOR_STATE_DIR, state_dir; but --config is no key, and --output, which
 all commands have, is a flag alone. A flag wins over a variable, a variable over the
-file. Lists in variables are separated like PATH.
+file. One file is read: the user's wins over the system's as a whole. Lists in variables
+are separated like PATH. executor config writes, checks and shows all of it.
 
 The first SIGTERM or SIGINT lets running calls finish, the second cancels them, the
 third ends the program at once. SIGHUP reads the settings again, as executor reload

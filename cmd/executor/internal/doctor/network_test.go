@@ -278,9 +278,9 @@ func TestOtherServers(t *testing.T) {
 		text, remedy string
 	}{
 		{http.NotFound, Upgrade, "there is no brain under /executor: the server answered 404", "correct the path in the URL"},
-		{func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "later", 503) }, Upgrade, "the server answered 503 Service Unavailable: later", "wait, or look after the brain"},
+		{func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "later", http.StatusServiceUnavailable) }, Upgrade, "the server answered 503 Service Unavailable: later", "wait, or look after the brain"},
 		{func(http.ResponseWriter, *http.Request) {}, Upgrade, "the server answered 200", "let what is between pass WebSockets on"},
-		{func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "gone", 410) }, Registration, "the brain has removed this executor", "ask who runs the brain"},
+		{func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "gone", http.StatusGone) }, Registration, "the brain has removed this executor", "ask who runs the brain"},
 		{func(w http.ResponseWriter, r *http.Request) {
 			if f, err := rpc.Accept(w, r, rpc.AcceptOptions{Subprotocols: []string{"executor.v9"}}); err == nil {
 				_ = f.Close(protocol.CloseNormal, "")
