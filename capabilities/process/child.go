@@ -43,8 +43,9 @@ type child struct {
 
 	// Set before started is closed.
 	p         *spawn.Process
-	input     *input    // nil: standard input is closed
-	terminal  *terminal // nil: pipes
+	input     *input     // nil: standard input is closed
+	terminal  *terminal  // nil: pipes
+	shown     spawn.Sink // takes what the terminal shows
 	pid       int
 	startedAt time.Time
 	noted     bool   // there is a note of it
@@ -102,7 +103,7 @@ func (ch *child) watch(t *table, timeout time.Duration) {
 		ch.terminal.close()
 	}()
 	if ch.terminal != nil {
-		helpers.Go(func() { ch.terminal.pump(t.options.Children.Masked(sink(ch.stdout))) })
+		helpers.Go(func() { ch.terminal.pump(ch.shown) })
 	}
 	if ch.input != nil {
 		helpers.Go(ch.input.run)

@@ -145,6 +145,7 @@ func (c *Processes) launch(t *table, ch *child, p protocol.ProcessStartParams) (
 		}
 		defer tty.Close()
 		command.Terminal = tty
+		ch.shown = c.options.Children.Masked(command.Env, sink(ch.stdout))
 	} else {
 		command.Stdout, command.Merge, command.Input = sink(ch.stdout), ch.merge, p.Stdin == protocol.StdinOpen
 		if !ch.merge {

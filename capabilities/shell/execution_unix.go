@@ -49,7 +49,7 @@ func (sh *persistent) begin(d *pipes, text, cd string, sink spawn.Sink) (*execut
 		return nil, err
 	}
 	x := &execution{sh: sh, files: f, began: spawn.Now()}
-	x.out = spawn.NewIntake(f.read, d.children.Masked(func(p []byte) {
+	x.out = spawn.NewIntake(f.read, d.children.Masked(nil, func(p []byte) {
 		x.printed = x.printed || len(p) > 0
 		sink(p)
 	}))

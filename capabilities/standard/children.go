@@ -70,16 +70,18 @@ const (
 	NetworkNone     = sandbox.None
 )
 
-// SandboxModes and SandboxNetworks are all of them.
-func SandboxModes() []string    { return sandbox.Modes() }
+// SandboxModes are all modes.
+func SandboxModes() []string { return sandbox.Modes() }
+
+// SandboxNetworks are all networks.
 func SandboxNetworks() []string { return sandbox.Networks() }
 
 // DescribeSandbox says in words what a sandbox would enforce here, and what not; an error says what is missing.
-// It changes nothing. What is in force is in Means.Launch.
+// A command is started in it to see that, and ended. What is in force is in Means.Launch.
 func DescribeSandbox(p Sandbox) ([]string, error) {
-	s, err := sandbox.New(p)
-	if err != nil {
+	k := NewChildren() // which is never opened
+	if err := k.Configure(Launch{Sandbox: &p}); err != nil {
 		return nil, err
 	}
-	return s.Words(), nil
+	return k.Means().Launch, nil
 }

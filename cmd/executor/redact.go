@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
@@ -113,11 +114,33 @@ func (c sessionSecrets) Install(r *capabilities.Registrar) error {
 }
 
 // masker is what changes the output of commands; nil for nothing.
-func masker(s *settings, hide *cli.Redactor) func() standard.Masker {
+func masker(s *settings, hide *cli.Redactor) func(env []string) standard.Masker {
 	if !s.RedactOutput {
 		return nil
 	}
-	return func() standard.Masker { return hide.Secrets().NewStream(lead) }
+	return func(env []string) standard.Masker {
+		known := hide.Secrets().NewStream(lead)
+		var values []string
+		for _, v := range env {
+			if name, value, _ := strings.Cut(v, "="); redact.Sensitive(name) && len(value) >= redact.MinLength && !isPath(value) {
+				values = append(values, value)
+			}
+		}
+		if len(values) == 0 {
+			return known
+		}
+		return both{known, redact.New(values...).NewStream(lead)}
+	}
+}
+
+// both is one masker behind another.
+type both struct{ first, second *redact.Stream }
+
+func (b both) Mask(p []byte) []byte { return b.second.Mask(b.first.Mask(p)) }
+
+func (b both) Flush() []byte {
+	out := slices.Clone(b.second.Mask(b.first.Flush()))
+	return append(out, b.second.Flush()...)
 }
 
 // maskResults changes secrets in what tools return into asterisks.

@@ -23,8 +23,10 @@ const (
 	None     = "none"
 )
 
-// Modes and Networks are all of them.
-func Modes() []string    { return []string{Off, Auto, Bubblewrap, Landlock} }
+// Modes are all of them, and so are Networks.
+func Modes() []string { return []string{Off, Auto, Bubblewrap, Landlock} }
+
+// Networks are all of them.
 func Networks() []string { return []string{Open, Loopback, None} }
 
 // Root is a directory commands work in.
@@ -172,6 +174,13 @@ func (s *Sandbox) tidy() error {
 		}
 	}
 	p.Hidden = hidden
+	for _, r := range p.Roots {
+		for _, h := range hidden {
+			if inside(r.Path, h) {
+				return fmt.Errorf("the root %s is inside of %s, which commands are not to see; name another root", r.Path, h)
+			}
+		}
+	}
 	if home, err := realPath(p.Home); err == nil {
 		for _, r := range p.Roots {
 			s.home = s.home || inside(home, r.Path)

@@ -195,6 +195,7 @@ func TestNotEnforceable(t *testing.T) {
 		{sandbox.Policy{Roots: root, Read: []string{dir + "/nowhere"}}, "sandbox_read"},
 		{sandbox.Policy{Roots: root, Network: "some"}, "sandbox network"},
 		{sandbox.Policy{Roots: root, Mode: "box"}, "want one of auto"},
+		{sandbox.Policy{Roots: root, Hidden: []string{dir}}, "name another root"},
 		{sandbox.Policy{Roots: root, Mode: sandbox.Landlock, Hidden: []string{dir + "/state"}}, "inside of the other"},
 	} {
 		_, err := sandbox.New(c.policy)

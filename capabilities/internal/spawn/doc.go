@@ -27,6 +27,8 @@
 //     and what an earlier one left is ended when it is opened.
 //   - Launch (launch.go, limit.go, runas.go) is how all children of a keeper are started: as whom, within
 //     which limits, through what.
+//   - A sandbox (confine.go) is around them where one is configured, and nothing is started without it; a Masker
+//     (mask.go) changes secrets in what they print.
 //   - RunOwn (own.go) is for commands of the executor itself, which have all that it has.
 //   - Environment, Policy and Login (env.go, secrets.go, login.go) decide what a child sees.
 //

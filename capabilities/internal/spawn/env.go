@@ -43,7 +43,8 @@ var quiet = map[string]string{
 // dropped concern the executor's own process, or a shell's.
 var dropped = []string{"_", "SHLVL", "PWD", "OLDPWD", "PS1", "PS2", "PROMPT_COMMAND", "BASHOPTS", "SHELLOPTS",
 	"NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "WATCHDOG_USEC", "WATCHDOG_PID",
-	"INVOCATION_ID", "JOURNAL_STREAM", "MANAGERPID", "SYSTEMD_EXEC_PID", "CREDENTIALS_DIRECTORY"}
+	"INVOCATION_ID", "JOURNAL_STREAM", "MANAGERPID", "MAINPID", "SYSTEMD_EXEC_PID", "CREDENTIALS_DIRECTORY", "FDSTORE", "LISTEN_PIDFDID",
+	"STATE_DIRECTORY", "RUNTIME_DIRECTORY", "CACHE_DIRECTORY", "LOGS_DIRECTORY", "CONFIGURATION_DIRECTORY", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"}
 
 // Environment composes the environment of a child, sorted. From weak to strong: the login shell's
 // variables, the base environment, the fixed variables that keep programs from waiting for a person,

@@ -39,8 +39,9 @@ type Launch struct {
 	// Sandbox is what commands may do; nil is all that their user may. It takes Open: a child of a keeper that is not
 	// open is not started.
 	Sandbox *sandbox.Policy
-	// Mask, when set, makes for each stream of output what changes the secrets in it; see Masker.
-	Mask func() Masker
+	// Mask, when set, makes for each stream of output what changes the secrets in it, those of the child's environment
+	// too; see Masker.
+	Mask func(env []string) Masker
 }
 
 // Launching is what is about to be started, for a hook to change.

@@ -10,11 +10,11 @@ type Masker interface {
 }
 
 // masked puts a Masker in front of a sink, when one is configured.
-func (l *launch) masked(sink Sink) Sink {
+func (l *launch) masked(env []string, sink Sink) Sink {
 	if l == nil || l.Mask == nil || sink == nil {
 		return sink
 	}
-	m := l.Mask()
+	m := l.Mask(env)
 	return func(p []byte) {
 		if len(p) == 0 {
 			if rest := m.Flush(); len(rest) > 0 {
@@ -34,9 +34,9 @@ func (g *Group) masked(c Command, sink Sink) Sink {
 	if c.Raw {
 		return sink
 	}
-	return g.launch.masked(sink)
+	return g.launch.masked(c.Env, sink)
 }
 
 // Masked puts in front of a sink what is in front of those of the keeper's children: for a stream that is
 // read in another way, such as a terminal's.
-func (k *Keeper) Masked(sink Sink) Sink { return k.policy().masked(sink) }
+func (k *Keeper) Masked(env []string, sink Sink) Sink { return k.policy().masked(env, sink) }

@@ -35,6 +35,9 @@ func ReadSecret(path, name, flag string) (string, error) {
 	if !info.Mode().IsRegular() { // before it is opened: a FIFO would wait
 		return "", fmt.Errorf("%s file %s is %s, not a file; name the file with the %s in %s", name, path, kind(info.Mode()), name, flag)
 	}
+	if mode := info.Mode().Perm(); mode&0o002 != 0 && runtime.GOOS != "windows" {
+		return "", fmt.Errorf("%s file %s has mode %04o, so that everybody can put another %s into it; run: chmod 600 %s", name, path, mode, name, path)
+	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
 		return "", fmt.Errorf("%s file %s cannot be read by this user; give it the right owner, mode 0600", name, path)
