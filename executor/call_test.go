@@ -291,6 +291,7 @@ func TestToolsThatFail(t *testing.T) {
 		require.Equal(t, time.Second+callGrace, time.Since(began))
 		require.Equal(t, "timeout", r.Error.Reason)
 		require.Contains(t, text(r), "may still be at work")
+		synctest.Wait() // the result may come before its call is counted as ended
 		require.Zero(t, w.Status().CallsRunning)
 		close(stubborn) // its late return is ignored
 		synctest.Wait()
