@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/approval"
 	"github.com/agent-executor/executor/executor/audit"
@@ -32,6 +33,8 @@ type trusted struct {
 	desk *approval.Desk
 	log  *audit.Log
 	zap  *zap.Logger
+
+	children *standard.Children // whose PATH commands have
 }
 
 // openTrust opens the audit log and what was allowed always.
@@ -45,23 +48,30 @@ func openTrust(s *settings, hide *cli.Redactor, log *zap.Logger) (*trusted, erro
 		return nil, err
 	}
 	g := trust.New(trust.Options{Desk: desk, Audit: written, Redact: hide.Redact, Logger: log.Named("trust")})
-	t := &trusted{gate: g, desk: desk, log: written, zap: log}
-	if err := t.decideBy(s); err != nil {
+	t := &trusted{gate: g, desk: desk, log: written, zap: log, children: s.children}
+	apply, err := t.prepare(s)
+	if err != nil {
 		t.close()
 		return nil, err
 	}
+	apply()
 	return t, nil
 }
 
-// decideBy takes the policy of settings, at the start and when they were read again. With an error the one before holds.
-func (t *trusted) decideBy(s *settings) error {
-	p, err := policyOf(s)
+// prepare judges the policy of settings, at the start and when they are read again, and changes nothing: that is done
+// by what it returns, which cannot fail.
+func (t *trusted) prepare(next *settings) (apply func(), err error) {
+	one := *next
+	one.children = t.children
+	p, err := policyOf(&one)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t.gate.SetPolicy(p)
-	t.zap.Info("what the brain asks for is decided by", zap.String("trust", s.Trust), zap.Int("policy", len(s.Policy)), zap.Int("allowed_always", len(t.desk.Rules())))
-	return nil
+	return func() {
+		t.gate.SetPolicy(p)
+		t.zap.Info("what the brain asks for is decided by", zap.String("trust", one.Trust), zap.Int("policy", len(one.Policy)),
+			zap.Int("allowed_always", len(t.desk.Rules())))
+	}, nil
 }
 
 func (t *trusted) close() {

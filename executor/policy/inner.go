@@ -125,6 +125,9 @@ func (s *script) ofText(name string, args simple) {
 func (s *script) ofWrapper(name string, args simple, operands int) {
 	afterOption := false
 	for i, a := range args {
+		if s.full() {
+			return
+		}
 		switch {
 		case !a.known:
 			s.doubt("what %s runs is made up at run time", name)
@@ -171,6 +174,9 @@ func (s *script) ofWrapper(name string, args simple, operands int) {
 // ofFind looks into the commands that find runs.
 func (s *script) ofFind(args simple) {
 	for i, a := range args {
+		if s.full() {
+			return
+		}
 		if !a.known && !a.glob {
 			s.doubt("an argument of find is made up at run time")
 		}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -194,5 +195,19 @@ func BenchmarkDecide(b *testing.B) {
 	p := trusting(b, TrustAsk, Rule{Command: Words{"rm"}, Action: Deny}, Rule{Command: Words{"go", "test"}, Action: Allow})
 	for b.Loop() {
 		p.Decide(request("grep -rn foo src | sort -u | head -20"))
+	}
+}
+
+// Scripts that are made to be costly cost little, and pass for nothing.
+func TestCostlyScripts(t *testing.T) {
+	p := trusting(t, TrustAsk, Rule{Command: Words{"rm"}, Action: Deny})
+	for _, s := range []string{
+		strings.Repeat("(", maxScript), strings.Repeat("(", maxParens), strings.Repeat("$(", maxScript/2), strings.Repeat("{ ", maxScript/2), strings.Repeat("! ", maxScript/2), strings.Repeat("((", maxScript/2),
+		strings.Repeat("env -a ", maxScript/7), strings.Repeat("env ", maxScript/4), "find " + strings.Repeat("-exec find ", maxScript/12), strings.Repeat("eval ", maxScript/5), strings.Repeat("a|", maxScript/2) + "a",
+		strings.Repeat("sudo -u x timeout -s y ", maxScript/24), strings.Repeat("if a; then ", maxScript/11), strings.Repeat("`", maxScript), strings.Repeat("\"$(", maxScript/3), strings.Repeat("<<a ", maxScript/4), strings.Repeat("${a:-", maxScript/5), strings.Repeat("[[ a && ", maxScript/8), strings.Repeat("ls;", maxScript/3),
+	} {
+		began := time.Now()
+		require.NotEqual(t, Allow, p.Decide(request(s)).Action, "%.20q", s)
+		require.Less(t, time.Since(began), 20*time.Second, "%.20q", s)
 	}
 }

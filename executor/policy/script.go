@@ -12,8 +12,10 @@ import (
 
 // What is taken apart is bounded: a longer script, or one that is nested deeper, is not seen through.
 const (
-	maxScript = 64 << 10
-	maxDepth  = 8
+	maxScript   = 64 << 10
+	maxDepth    = 8
+	maxCommands = 1000
+	maxParens   = 2000 // the parser goes back and forth between them
 )
 
 // word is one argument.
@@ -62,6 +64,9 @@ func parseAt(text string, depth int) *script {
 	switch {
 	case len(text) > maxScript:
 		s.doubt("the script is longer than %d bytes", maxScript)
+		return s
+	case strings.Count(text, "(") > maxParens:
+		s.doubt("it has more than %d parentheses", maxParens)
 		return s
 	case depth > maxDepth:
 		s.doubt("scripts are nested too deep")
@@ -142,16 +147,31 @@ func (s *script) assigned(name string) {
 
 // add notes a command, and those in its arguments.
 func (s *script) add(c simple) {
+	if s.full() {
+		return
+	}
 	s.commands = append(s.commands, c)
-	if s.depth > maxDepth || len(s.commands) > 1000 {
+	if s.depth > maxDepth {
 		s.doubt("too many commands stand in one another")
 		return
 	}
 	s.inner(c)
 }
 
+// full reports whether so many commands have been found that the rest is not looked into.
+func (s *script) full() bool {
+	if len(s.commands) < maxCommands {
+		return false
+	}
+	s.doubt("it has more than %d commands", maxCommands)
+	return true
+}
+
 // nested adds what a script in an argument does.
 func (s *script) nested(text string) {
+	if s.full() {
+		return
+	}
 	in := parseAt(text, s.depth+1)
 	s.commands = append(s.commands, in.commands...)
 	if in.unclear != "" {
