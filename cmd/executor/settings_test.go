@@ -219,7 +219,7 @@ func TestWrongValuesNameTheirSource(t *testing.T) {
 	}{
 		{args: []string{"--max-sessions", "0"}, says: "--max-sessions: 0: want more than 0"},
 		{args: []string{"--workspace", "sesion"}, says: `--workspace: "sesion": did you mean "session"?`},
-		{args: []string{"--log-format", "zzz"}, says: `--log-format: "zzz": want one of console, json`},
+		{args: []string{"--log-format", "zzz"}, says: `--log-format: "zzz": want one of auto, console, json, journal`},
 		{environ: []string{"EXECUTOR_DRAIN_TIMEOUT=30"}, says: `EXECUTOR_DRAIN_TIMEOUT: "30": want a time like`},
 		{environ: []string{"EXECUTOR_INSECURE=yes please"}, says: `EXECUTOR_INSECURE: "yes please": want true or false`},
 		{environ: []string{"EXECUTOR_MAX_SESSIONS=-1"}, says: "EXECUTOR_MAX_SESSIONS: -1: want more than 0"},
