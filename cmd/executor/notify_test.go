@@ -187,6 +187,6 @@ func TestServiceProtocol(t *testing.T) {
 		m.until("WATCHDOG=1")
 	}
 	agent.signal(syscall.SIGTERM)
-	lines = m.until("STOPPING=1")
+	m.until("STOPPING=1")
 	assert.Equal(t, 0, agent.exit())
 }

