@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func TestPrepareFillsEveryOption(t *testing.T) {
 	require.NoError(t, err)
 	o := reflect.ValueOf(p.options)
 	for _, row := range table {
-		if row.option != "" && row.option != "Logger" && row.option != "Credentials" { // made before; instead of a token
+		if row.option != "" && !slices.Contains([]string{"Logger", "Decide", "Credentials"}, row.option) { // made before; one for all; instead of a token
 			assert.False(t, o.FieldByName(row.option).IsZero(), "--%s sets no %s", row.flag, row.option)
 		}
 	}
