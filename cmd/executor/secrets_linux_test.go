@@ -70,7 +70,8 @@ func TestTokenIsNowhereElse(t *testing.T) {
 }
 
 // hunt is a command that looks for secrets wherever a process can look. $1 is the executor, $2 its state
-// directory, $3 the token file, $4 the log.
+// directory, $3 the token file, $4 the log. With $5 it also tries
+// to make the executor dump core or stand still, which its own user can.
 const hunt = `
 env; echo ---
 for p in "$1" "$1"/task/*; do
@@ -84,7 +85,7 @@ cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n'
 (strace -f -e trace=none -p "$1" & sleep 0.3; kill $!) 2>&1
 (gdb -batch -p "$1" -ex 'info proc' ) 2>&1 </dev/null | head -c 2000
 gcore -o ./dump "$1" 2>&1 | head -c 2000
-for s in QUIT ABRT SEGV STOP; do kill -$s "$1" 2>&1; done
+[ -n "$5" ] && for s in QUIT ABRT SEGV STOP; do kill -$s "$1" 2>&1; done
 find "$2" 2>&1; cat "$2"/* "$2"/*/* "$2"/*/*/* "$3" "$4" 2>&1 | head -c 100000
 ls -l "$2"/control.sock 2>&1
 journalctl -n 1000 2>/dev/null
@@ -96,7 +97,7 @@ const huntedSecret = "s3cret-of-the-executor-0123456789"
 
 // hunted starts an executor that has the secret in its environment and its token file, as a user, and lets a
 // command of it look for them. It returns what the command found.
-func hunted(t *testing.T, as *syscall.Credential, args ...string) string {
+func hunted(t *testing.T, as *syscall.Credential, signals string, args ...string) string {
 	r := newRig(t)
 	token := filepath.Join(r.home, "token")
 	require.NoError(t, os.WriteFile(token, []byte(huntedSecret+"\n"), 0o600))
@@ -135,7 +136,7 @@ func hunted(t *testing.T, as *syscall.Credential, args ...string) string {
 	s, err := r.current(ctx)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(r.work, "hunt.sh"), []byte(hunt), 0o644))
-	result, err := s.Call(ctx, "bash", object{"command": fmt.Sprintf("bash hunt.sh %d '%s' '%s' '%s' > found 2>&1; tail -1 found", p.Process.Pid, r.state, token, r.log)})
+	result, err := s.Call(ctx, "bash", object{"command": fmt.Sprintf("bash hunt.sh %d '%s' '%s' '%s' %s > found 2>&1; tail -1 found", p.Process.Pid, r.state, token, r.log, signals)})
 	require.NoError(t, err)
 	require.Contains(t, result.Content[0].Text, "END OF THE HUNT")
 	found, err := os.ReadFile(filepath.Join(r.work, "found"))
@@ -163,7 +164,7 @@ func TestAnotherUserFindsNoSecret(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("it takes root to run commands as somebody else")
 	}
-	assert.NotContains(t, hunted(t, nil, "--run-as", "65534:65534"), huntedSecret)
+	assert.NotContains(t, hunted(t, nil, "signals", "--run-as", "65534:65534"), huntedSecret)
 }
 
 // Commands of the executor's own user find none in the process: neither its environment nor its memory. What
@@ -174,9 +175,9 @@ func TestTheSameUserFindsNoSecretInTheProcess(t *testing.T) {
 	}
 	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
 	t.Run("sandbox", func(t *testing.T) {
-		assert.NotContains(t, hunted(t, nobody, "--sandbox", "landlock"), huntedSecret)
+		assert.NotContains(t, hunted(t, nobody, "signals", "--sandbox", "landlock"), huntedSecret)
 	})
 	t.Run("none", func(t *testing.T) {
-		assert.Equal(t, 1, strings.Count(hunted(t, nobody), huntedSecret), "once, in the token file")
+		assert.Equal(t, 1, strings.Count(hunted(t, nobody, ""), huntedSecret), "once, in the token file")
 	})
 }
