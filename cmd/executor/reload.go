@@ -119,9 +119,10 @@ func (r *reloader) say(done reloaded, err error) {
 	}
 }
 
-// reloadables are what this program can change. They are added to by others.
+// reloadables are what this program can change.
 func (o *operation) reloadables(level zap.AtomicLevel) []reloadable {
 	return []reloadable{
+		{[]string{"trust", "policy"}, o.trusted.prepare},
 		{[]string{"log_level"}, func(next *settings) (func(), error) {
 			to := zap.NewAtomicLevel()
 			if err := cli.SetLevel(to, next.LogLevel); err != nil {
@@ -165,8 +166,8 @@ func (o *operation) answerReload(c *control, r *reloader) {
 // onHangup reloads on SIGHUP, until stop is called. A program that was started to ignore
 // it, by nohup, goes on doing so; for one on a terminal it means that the terminal is gone,
 // and it leaves.
-func onHangup(r *reloader, terminal bool, log *zap.Logger, leave func()) (stop func()) {
-	if signal.Ignored(syscall.SIGHUP) {
+func onHangup(r *reloader, ignored, terminal bool, log *zap.Logger, leave func()) (stop func()) {
+	if ignored {
 		return func() {}
 	}
 	hangups, done := make(chan os.Signal, 1), make(chan struct{})
@@ -200,10 +201,10 @@ func reloadCommand() *cobra.Command {
 		Use:   "reload",
 		Short: "Let the running executor read its settings again",
 		Long: `Let the running executor read its settings again, as SIGHUP does: the configuration file,
-beside the flags and variables it was started with. Roots, the kind of workspace, the
-log level, the limit of sessions and the drain timeout change while it runs, for what
-begins from then on; what else has changed is named, and needs a restart. After an error
-all is as it was.`,
+beside the flags and variables it was started with. Roots, the kind of workspace, trust
+and policy, the log level, the limit of sessions and the drain timeout change while it
+runs, for what begins from then on; what else has changed is named, and needs a restart.
+After an error all is as it was.`,
 	}, func(cmd *cobra.Command, client *cli.Client) error {
 		var done reloaded
 		if err := client.Do(cmd.Context(), http.MethodPost, "/reload", nil, &done); err != nil {

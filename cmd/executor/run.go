@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,7 @@ that of the first that refused.`,
 
 // run is the agent's whole life. The log goes to w.
 func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err error) {
+	nohup := signal.Ignored(syscall.SIGHUP) // asked before commands are started, which see to it that they do not ignore it
 	signals := catchSignals()
 	defer signal.Stop(signals)
 	hide := cli.NewRedactor(w)
@@ -170,7 +172,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	o.answerReload(ctl, again)
 	ctl.start()
 	measured.serve(o.status)
-	defer onHangup(again, cli.IsTerminal(w), log, func() { o.drain(0) })()
+	defer onHangup(again, nohup, cli.IsTerminal(w), log, func() { o.drain(0) })()
 	stop := onSignals(signals, log, signalActions{
 		drain:  func() { o.drain(0) },
 		cancel: o.stop,
