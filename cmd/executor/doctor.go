@@ -113,13 +113,20 @@ func checkSecretFiles(s *settings) doctor.Result {
 	if s.EnvironmentKeyFile != "" {
 		files = append(files, file{s.EnvironmentKeyFile, environmentKey, environmentKeyFlag})
 	}
+	keyWarning := ""
+	if _, text, err := newTLSFiles(s); err == nil { // what is wrong with it is said by the configuration
+		keyWarning = text
+	}
 	if path := systemdCredential(); path != "" && len(files) == 0 && len(s.TokenCommands) == 0 {
 		files = append(files, file{path, "token", "--token-file"})
 	}
-	if len(files) == 0 {
+	var results []doctor.Result
+	if keyWarning != "" {
+		results = append(results, inTwo(doctor.Warn, keyWarning))
+	}
+	if len(files) == 0 && len(results) == 0 {
 		return doctor.Of(doctor.Skip, "", "there is none in the settings")
 	}
-	var results []doctor.Result
 	for _, f := range files {
 		_, err := cli.ReadSecret(f.path, f.name, f.flag)
 		text := cli.SecretFileWarning(f.path, f.name)
@@ -178,11 +185,14 @@ func oneBrain(s *settings, exchange bool, hide *cli.Redactor) []doctor.Check {
 	if u.Scheme != "unix" && u.Scheme != "ws" && u.Scheme != "wss" && !exchange {
 		return nil
 	}
-	tls, err := tlsConfig(s.CAFile)
+	files, _, err := newTLSFiles(s)
 	if err != nil {
 		return nil
 	}
-	b := &doctor.Brain{URL: u, TLS: tls, Exchange: exchange, Subprotocols: rpc.Subprotocols(nil)}
+	b := &doctor.Brain{URL: u, Exchange: exchange, Subprotocols: rpc.Subprotocols(nil)}
+	if files != nil {
+		b.TLS = files.config
+	}
 	if s.Dialect == "bma" {
 		b.Subprotocols = rpc.Subprotocols(rpc.BMA())
 	}

@@ -110,7 +110,15 @@ func TestDoctorLooksAtCommands(t *testing.T) {
 	assertResult(t, examine(t, resolveArgs(t), "sandbox"), doctor.OK, "commands may do what the user they run as may", "")
 	assertResult(t, examine(t, resolveArgs(t, "--launch-prefix", "no-such-sandbox"), "sandbox"), doctor.Fail, "no-such-sandbox, which is not there", "correct launch_prefix")
 	assertResult(t, examine(t, resolveArgs(t, "--launch-prefix", "env"), "sandbox"), doctor.OK, "commands are started through ", "")
-	r := examine(t, resolveArgs(t), "child processes")
+	assertResult(t, examine(t, resolveArgs(t, "--sandbox-network", "none"), "sandbox"), doctor.Fail, "there is no sandbox", "turn it on with --sandbox auto")
+	r := examine(t, resolveArgs(t, "--sandbox", "landlock", "--root", t.TempDir()), "sandbox")
+	if r.Status == doctor.OK {
+		assert.NotEmpty(t, r.Details, "what is enforced is said")
+	} else {
+		assertResult(t, r, doctor.Fail, "", "")
+		assert.NotEmpty(t, r.Remedy)
+	}
+	r = examine(t, resolveArgs(t), "child processes")
 	assert.Contains(t, []doctor.Status{doctor.OK, doctor.Warn}, r.Status)
 	assert.NotEmpty(t, r.Details)
 	t.Setenv("PATH", t.TempDir())
@@ -118,6 +126,18 @@ func TestDoctorLooksAtCommands(t *testing.T) {
 		assertResult(t, examine(t, resolveArgs(t), name), doctor.Warn, "there is none", "install ")
 	}
 	assertResult(t, examine(t, resolveArgs(t), "shell"), doctor.Fail, "there is no bash in the PATH", "--capabilities=-shell")
+}
+
+// A certificate that the brain is shown is looked at, and shown by the doctor too.
+func TestDoctorLooksAtTheClientCertificate(t *testing.T) {
+	isolate(t)
+	assertResult(t, examine(t, resolveArgs(t, "--brain", "wss://h/", "--client-cert", "/none", "--client-key", "/none"), "configuration"),
+		doctor.Fail, "client_cert and client_key", "correct it")
+	r := resolveArgs(t, "--brain", "wss://h/", "--client-key", "/none")
+	r.checkStart()
+	require.NotEmpty(t, r.problems)
+	assert.Equal(t, "client_key", r.problems[0].Key)
+	assert.Contains(t, r.problems[0].Remedy, "--client-cert FILE")
 }
 
 // The brain's side of the doctor has tests of its own; here it is which checks there are.

@@ -125,6 +125,22 @@ func checkChildren(context.Context) doctor.Result {
 
 // checkSandbox says what keeps commands from what they have no business with.
 func checkSandbox(s *settings) doctor.Result {
+	policy, err := sandboxOf(s)
+	if err == nil && policy != nil {
+		var words []string
+		if words, err = standard.DescribeSandbox(*policy); err == nil {
+			result := doctor.Of(doctor.OK, "", "%s is enforced", s.Sandbox)
+			result.Details = words
+			return result
+		}
+	}
+	if err != nil {
+		text, remedy, found := strings.Cut(err.Error(), "; ")
+		if !found {
+			remedy = "supply what is missing, or turn the sandbox off with --sandbox off"
+		}
+		return doctor.Of(doctor.Fail, remedy, "%s", text)
+	}
 	if len(s.LaunchPrefix) == 0 {
 		return doctor.Of(doctor.OK, "", "none is configured: commands may do what the user they run as may")
 	}

@@ -34,7 +34,10 @@ func (r *resolved) checkStart() {
 	s.children = standard.NewChildren()
 	if err := configureChildren(s.children, s, hide); err != nil {
 		flag := "run-as"
-		if s.RunAs == "" {
+		switch {
+		case s.Sandbox != standard.SandboxOff || s.SandboxNetwork != standard.NetworkOpen || len(s.SandboxRead) > 0:
+			flag = "sandbox"
+		case s.RunAs == "":
 			flag = "rlimit"
 		}
 		r.add(r.at(flag, "%w", err))
@@ -95,6 +98,14 @@ func (r *resolved) checkCredentials(hide *cli.Redactor) {
 	s := r.settings
 	if _, err := tlsConfig(s.CAFile); err != nil {
 		r.add(r.at("ca-file", "%w", err))
+	} else if _, warning, err := newTLSFiles(&s); err != nil {
+		flag := "client-cert"
+		if s.ClientCert == "" {
+			flag = "client-key"
+		}
+		r.add(r.at(flag, "%w", err))
+	} else if warning != "" {
+		r.warn(warning)
 	}
 	for _, path := range s.TokenFiles {
 		if _, err := cli.ReadToken(path); err != nil {

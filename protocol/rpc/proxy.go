@@ -101,7 +101,8 @@ func tunnel(ctx context.Context, s *socket, proxy *url.URL, addr string, config 
 	if err != nil {
 		return nil, fmt.Errorf("proxy %s: %w", name, err)
 	}
-	defer answer.Body.Close() // reads nothing: the connection is closed, or is the brain's
+	// The body is not closed, which could read: a proxy made of net/http says that it is chunked
+	// although what follows is the brain's, and Close would wait for its end.
 	if answer.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(io.LimitReader(answer.Body, 1024))
 		line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")

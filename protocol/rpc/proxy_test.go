@@ -94,6 +94,41 @@ func TestSecureProxy(t *testing.T) {
 	require.Equal(t, []string{"CONNECT " + brain.Listener.Addr().String()}, proxy.to)
 }
 
+// A proxy that is made of net/http says that its answer is chunked, and then sends what the
+// brain does.
+func TestProxyWithAChunkedAnswer(t *testing.T) {
+	conns := make(chan *rpc.Conn, 1)
+	brain := httptest.NewServer(accepting(echoMux(0), rpc.AcceptOptions{}, conns))
+	defer brain.Close()
+	var work sync.WaitGroup
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to, err := net.Dial("tcp", r.Host)
+		if err != nil {
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+		from, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			to.Close()
+			return
+		}
+		_ = rw.Flush()
+		work.Go(func() { _, _ = io.Copy(to, rw); to.Close() })
+		work.Go(func() { _, _ = io.Copy(from, to); from.Close() })
+	}))
+	defer work.Wait()
+	defer proxy.Close()
+	u, err := url.Parse(proxy.URL)
+	require.NoError(t, err)
+	f, err := rpc.Dial(t.Context(), "ws"+strings.TrimPrefix(brain.URL, "http"), rpc.DialOptions{Proxy: http.ProxyURL(u), Timeout: 10 * time.Second})
+	require.NoError(t, err)
+	c := connect(t, f, echoMux(0))
+	s := <-conns
+	echoAll(t, c)
+	s.Close()
+	c.Close()
+}
+
 func TestProxyRefuses(t *testing.T) {
 	l := loopback(t)
 	gone := l.Addr().String()

@@ -244,6 +244,28 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
+// A brain that wants to see a certificate; the remedy is tried.
+func TestClientCertificates(t *testing.T) {
+	cert, pool := certificate(t, time.Now().Add(-time.Hour), time.Now().Add(100*24*time.Hour))
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		s, _ := brainServer(t, nil)
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, MaxVersion: version}
+		s.Config.ErrorLog = quiet()
+		s.StartTLS()
+		b := at(t, "wss"+strings.TrimPrefix(s.URL, "https")+"/")
+		b.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+		reports := look(t, b)
+		check := Upgrade
+		if version == tls.VersionTLS12 {
+			check = TLS
+		}
+		wants(t, reports, check, Fail, "the brain refuses: tls: ", "--client-cert FILE")
+		b = at(t, "wss"+strings.TrimPrefix(s.URL, "https")+"/")
+		b.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{cert}}
+		assert.Equal(t, OK, look(t, b)[Registration].Status)
+	}
+}
+
 func TestNoTLSThere(t *testing.T) {
 	s, _ := brainServer(t, nil)
 	s.Start()

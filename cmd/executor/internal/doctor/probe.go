@@ -56,6 +56,9 @@ func (b *Brain) checkUpgrade(ctx context.Context) Result {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fail("look whether it is a brain that listens there, and whether a proxy or gateway lets WebSockets through", "no answer to the upgrade")
 	}
+	if isAlert(err) { // with TLS 1.3 the brain judges what it was shown after the handshake
+		return fail(clientCertRemedy, "the brain refuses: %s", reason(err))
+	}
 	return fail("look whether it is a brain that listens there, and whether a proxy or gateway lets WebSockets through", "no upgrade: %s", reason(err))
 }
 

@@ -129,12 +129,20 @@ func (b *Brain) checkTLS(ctx context.Context) Result {
 	return ok("%s, certificate until %s", tls.VersionName(s.Version), until.UTC().Format(time.DateOnly))
 }
 
+// clientCertRemedy is for a brain that ends TLS.
+const clientCertRemedy = "give the certificate that it wants to see with --client-cert FILE and --client-key FILE, or look into the brain's log"
+
+// isAlert reports whether the other end has ended TLS, and said why.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
+
 func (b *Brain) tlsFailure(err error) Result {
 	var unknown x509.UnknownAuthorityError
 	var wrongHost x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var record tls.RecordHeaderError
-	var alert tls.AlertError
 	switch {
 	case errors.As(err, &unknown):
 		return fail("if it is your own authority, name its certificate with --ca-file FILE.pem", "the certificate is by an authority that is not known here")
@@ -150,8 +158,8 @@ func (b *Brain) tlsFailure(err error) Result {
 		return fail("give the brain another certificate", "the certificate is not valid: %v", invalid)
 	case errors.As(err, &record):
 		return fail("correct the port, or use ws:// if the brain speaks no TLS", "what listens there does not speak TLS")
-	case errors.As(err, &alert):
-		return fail("look into the brain's log; it may want a client certificate or another version", "the brain refuses: %v", alert)
+	case isAlert(err):
+		return fail(clientCertRemedy, "the brain refuses: %s", reason(err))
 	case errors.Is(err, context.DeadlineExceeded):
 		return fail("look whether it is a brain that listens there, and what is between", "no answer to the handshake")
 	}
