@@ -86,6 +86,9 @@ func TestREADMELinks(t *testing.T) {
 	require.NotEmpty(t, links)
 	for _, link := range links {
 		path, section, _ := strings.Cut(link[1], "#")
+		if path == "" {
+			path = "README.md"
+		}
 		text, err := os.ReadFile(filepath.Join("..", path))
 		if section == "" {
 			_, err = os.Stat(filepath.Join("..", path))

@@ -20,10 +20,10 @@ type tasks struct {
 	options Options
 	work    sync.WaitGroup // goroutines of the tasks; added to under mu, before stop
 
-	mu      sync.Mutex
-	stopped bool
-	running int     // and those that are being started
-	all     []*task // by their start
+	mu       sync.Mutex
+	stopped  bool
+	starting int
+	all      []*task // by their start
 }
 
 func newTasks(s *capabilities.Session, o Options) *tasks { return &tasks{session: s, options: o} }
@@ -37,18 +37,20 @@ func (ts *tasks) start(group *spawn.Group, c spawn.Command, timeout time.Duratio
 	case ts.stopped:
 		ts.mu.Unlock()
 		return nil, errSessionEnds
-	case ts.running >= ts.options.MaxTasks:
+	case ts.starting+ts.running() >= ts.options.MaxTasks:
 		ts.mu.Unlock()
 		return nil, protocol.Errorf(protocol.CodeResourceUnavailable, "%d tasks run in this session, which is the limit; end one with shell_task_kill first", ts.options.MaxTasks).WithRetryable(false)
 	}
-	ts.running++
+	ts.starting++
 	ts.mu.Unlock()
 
 	t := &task{id: newID("task"), out: stream.NewRing(ts.options.TaskBytes), ended: make(chan struct{}), state: protocol.ProcessRunning, started: time.Now()}
 	c.Stdout, c.Merge, c.Follow = t.sink, true, true
 	p, err := group.Start(c)
 	if err != nil {
-		ts.ended()
+		ts.mu.Lock()
+		ts.starting--
+		ts.mu.Unlock()
 		return nil, startError(err)
 	}
 	t.p, t.pid, t.command, t.wake = p, p.PID(), p.Command(), notify
@@ -57,8 +59,8 @@ func (ts *tasks) start(group *spawn.Group, c spawn.Command, timeout time.Duratio
 
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
+	ts.starting--
 	if ts.stopped { // in this very moment; the group ends the process
-		ts.running--
 		done()
 		return nil, errSessionEnds
 	}
@@ -72,7 +74,7 @@ func (ts *tasks) start(group *spawn.Group, c spawn.Command, timeout time.Duratio
 		}
 		t.watch(late, ts.options.Grace)
 		ts.note(t)
-		ts.ended()
+		ts.prune()
 		done()
 		ts.wake(t)
 	})
@@ -86,17 +88,24 @@ func newID(prefix string) string {
 	return prefix + "-" + hex.EncodeToString(b[:])
 }
 
-// ended counts a task that has ended, and forgets the oldest of those that are too many.
-func (ts *tasks) ended() {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	ts.running--
-	ts.prune()
+// running counts the tasks that run: as soon as one can be seen to have ended, another can
+// be started. ts.mu is held.
+func (ts *tasks) running() (n int) {
+	for _, t := range ts.all {
+		select {
+		case <-t.ended:
+		default:
+			n++
+		}
+	}
+	return n
 }
 
-// prune forgets the oldest of those that have ended and are too many. ts.mu is held.
+// prune forgets the oldest of those that have ended and are too many.
 func (ts *tasks) prune() {
-	over := len(ts.all) - ts.running - ts.options.KeepTasks
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	over := len(ts.all) - ts.running() - ts.options.KeepTasks
 	ts.all = slices.DeleteFunc(ts.all, func(t *task) bool {
 		select {
 		case <-t.ended:

@@ -267,7 +267,11 @@ func TestSweepLeavesCopiedMarkersAlone(t *testing.T) {
 		require.NoError(t, users.Process.Kill())
 		_ = users.Wait()
 	}()
-	require.True(t, eventually(func() bool { return alive("sleep " + number) }))
+	name := fmt.Sprintf("/proc/%d/cmdline", users.Process.Pid)
+	require.True(t, eventually(func() bool { // setsid has become it
+		text, _ := os.ReadFile(name)
+		return strings.HasPrefix(string(text), "sleep")
+	}))
 	_, report := newKeeper(t, dir, Options{NoCgroup: true, Grace: time.Millisecond})
 	assert.True(t, alive("sleep "+number))
 	require.Len(t, report.LeftAlone, 1, "%+v", report)
