@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -292,9 +293,9 @@ func TestEveryFrameEveryFault(t *testing.T) {
 // A fault and, somewhere behind it, another one.
 func TestTwoFaults(t *testing.T) {
 	all, faults := frames(t), everyFault()
-	pairs := 300
-	if testing.Short() {
-		pairs = 50
+	pairs := 80
+	if os.Getenv("EXECUTOR_STRESS") != "" {
+		pairs = 1000
 	}
 	r := rand.New(rand.NewPCG(*faultSeed, 2))
 	for n := range pairs {

@@ -20,7 +20,7 @@ import (
 )
 
 // kills is how often TestKilledExecutor kills; EXECUTOR_KILLS is for more: 200 before a release.
-const kills = 60
+const kills = 25
 
 // An executor that is killed, at whatever moment, again and again, while calls come:
 // none runs twice, none that was accepted is lost, and nobody waits for ever. (case 108)
