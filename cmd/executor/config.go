@@ -272,6 +272,13 @@ func (r *resolved) applyFile(path string, raw []byte) {
 			at(value, t.key(), "want a value or a list of values")
 			continue
 		}
+		if (t.flag == "trust" || t.flag == "policy") && len(strings.TrimSpace(strings.Join(texts, ""))) == 0 {
+			want := map[string]string{"trust": "say full, ask or read-only", "policy": "say rules"}[t.flag]
+			if texts == nil || t.flag == "trust" { // an empty list of rules is one
+				at(value, t.key(), "empty; leave it out or %s", want)
+			}
+			continue
+		}
 		if texts == nil {
 			continue
 		}
