@@ -32,7 +32,7 @@ start was cut off. With --output json each line is one object, as in the files.`
 	}, func(cmd *cobra.Command, client *cli.Client) error {
 		dir := filepath.Join(client.Dir, auditDir)
 		if verify {
-			return verifyAudit(cmd, dir)
+			return verifyAudit(cmd, client.Dir, dir)
 		}
 		show := func(e audit.Entry) error {
 			if session != "" && e.Session != session {
@@ -85,10 +85,17 @@ func showLast(dir string, last int, session string, show func(audit.Entry) error
 	return err
 }
 
-func verifyAudit(cmd *cobra.Command, dir string) error {
+func verifyAudit(cmd *cobra.Command, state, dir string) error {
 	r, err := audit.Verify(dir)
 	if err != nil {
 		return noAudit(err, dir)
+	}
+	if r.Torn > 0 {
+		// Who holds the state directory may be writing it; without one it is no line, and none will come of it.
+		if lock, _, err := cli.LockState(state, "executor"); err == nil {
+			_ = lock.Close()
+			r.Problems = append(r.Problems, fmt.Sprintf("%d bytes behind the last line are no line of the log, and no executor writes it: cut off by a crash, or damaged", r.Torn))
+		}
 	}
 	if cli.JSON(cmd) {
 		err = cli.WriteJSON(cmd.OutOrStdout(), r)

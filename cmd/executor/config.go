@@ -272,6 +272,13 @@ func (r *resolved) applyFile(path string, raw []byte) {
 			at(value, t.key(), "want a value or a list of values")
 			continue
 		}
+		if (t.flag == "trust" || t.flag == "policy") && len(strings.TrimSpace(strings.Join(texts, ""))) == 0 {
+			want := map[string]string{"trust": "say full, ask or read-only", "policy": "say rules"}[t.flag]
+			if value.Kind == yaml.ScalarNode || t.flag == "trust" { // an empty list of rules is one
+				at(value, t.key(), "empty; leave it out or %s", want)
+			}
+			continue
+		}
 		if texts == nil {
 			continue
 		}
@@ -280,12 +287,13 @@ func (r *resolved) applyFile(path string, raw []byte) {
 			err = t.check(&r.settings)
 		}
 		r.origins[t.flag] = origin{Kind: originFile, Name: path, Line: value.Line}
-		var one *elementError
-		if errors.As(err, &one) && value.Kind == yaml.SequenceNode && one.index < len(value.Content) {
-			value = value.Content[one.index] // for its line
-		}
-		if err != nil {
-			at(value, t.key(), "%w", err)
+		for _, err := range eachError(err) {
+			where := value
+			var one *elementError
+			if errors.As(err, &one) && value.Kind == yaml.SequenceNode && one.index < len(value.Content) {
+				where = value.Content[one.index] // for its line
+			}
+			at(where, t.key(), "%w", err)
 		}
 	}
 	r.judgeWriters(path, seen)

@@ -19,6 +19,17 @@ type elementError struct {
 func (e *elementError) Error() string { return fmt.Sprintf("%s %d: %v", e.what, e.index+1, e.err) }
 func (e *elementError) Unwrap() error { return e.err }
 
+// eachError takes errors that were joined apart; none for nil.
+func eachError(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
 // syntaxError takes apart what the YAML parser says. It names no line when that is the
 // first, or when it fails below the syntax.
 func syntaxError(err error, raw []byte) (line int, text string) {

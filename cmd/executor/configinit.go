@@ -146,6 +146,9 @@ func (t setting) line(s *settings) string {
 // keyLine is a key with its value; what is empty is left out, which is the default.
 func keyLine(key string, value any) string {
 	if v := reflect.ValueOf(value); v.Kind() == reflect.String && v.Len() == 0 || v.Kind() == reflect.Slice && v.Len() == 0 {
+		if key == "policy" {
+			return key + ": []" // which says it: one that is left empty is a problem
+		}
 		return key + ":"
 	}
 	return key + ": " + yamlValue(value)

@@ -119,6 +119,8 @@ func refusePolicy(s *settings) error {
 // policyRules reads the setting policy: texts that are each a JSON object or a list of them.
 func policyRules(texts []string) ([]policy.Rule, error) {
 	var rules []policy.Rule
+	var problems []error // of all rules
+	count := 0
 	for _, text := range texts {
 		if strings.TrimSpace(text) == "" {
 			continue
@@ -140,10 +142,17 @@ func policyRules(texts []string) ([]policy.Rule, error) {
 				err = r.Check()
 			}
 			if err != nil {
-				return nil, &elementError{len(rules), "rule", err}
+				problems = append(problems, &elementError{count, "rule", err})
 			}
+			count++
 			rules = append(rules, r)
 		}
+	}
+	if len(problems) == 1 {
+		return nil, problems[0]
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
 	}
 	return rules, nil
 }

@@ -260,7 +260,7 @@ func (d *Desk) Decide(id string, a Answer) error {
 	i := slices.IndexFunc(d.waiting, func(t *Ticket) bool { return t.item.ID == id })
 	if i < 0 {
 		d.mu.Unlock()
-		return fmt.Errorf("%w: %q; it may have been decided, have expired or not be wanted any more", ErrUnknown, id)
+		return fmt.Errorf("%w: %q; want the whole ID as executor approvals prints it; it may have been decided, have expired or not be wanted any more", ErrUnknown, id)
 	}
 	t := d.waiting[i]
 	d.mu.Unlock()

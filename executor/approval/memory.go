@@ -39,7 +39,7 @@ func (d *Desk) Forget(id string) error {
 	defer d.mu.Unlock()
 	i := slices.IndexFunc(d.rules, func(r Rule) bool { return r.ID == id })
 	if i < 0 {
-		return fmt.Errorf("%w: %q; see executor approvals --rules", ErrUnknown, id)
+		return fmt.Errorf("%w: %q; want the whole ID as executor approvals --rules prints it", ErrUnknown, id)
 	}
 	rules := slices.Delete(slices.Clone(d.rules), i, i+1)
 	if err := d.save(rules); err != nil {

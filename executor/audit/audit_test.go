@@ -262,3 +262,30 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
+
+func TestHeadOrAllLinesAreMissing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "audit")
+	l := open(t, Options{Dir: dir})
+	write(t, l, 3)
+	require.NoError(t, l.Close())
+	good(t, dir)
+	head := filepath.Join(dir, headName)
+	for _, spoil := range []func() error{func() error { return os.WriteFile(head, []byte("x"), 0o600) }, func() error { return os.Remove(head) }} {
+		require.NoError(t, spoil())
+		r, err := Verify(dir)
+		require.NoError(t, err)
+		require.Len(t, r.Problems, 1)
+		assert.Contains(t, r.Problems[0], "head")
+	}
+	l = open(t, Options{Dir: dir})
+	require.NoError(t, l.Close())
+	list := all(t, dir)
+	assert.Contains(t, list[len(list)-2].Text, "missing or damaged", "the log keeps that its head was gone")
+
+	require.NoError(t, os.Remove(filepath.Join(dir, fileName(1))))
+	require.NoError(t, os.Remove(head))
+	r, err := Verify(dir)
+	require.NoError(t, err)
+	require.Len(t, r.Problems, 1)
+	assert.Contains(t, r.Problems[0], "no line")
+}

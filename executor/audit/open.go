@@ -39,7 +39,11 @@ func Open(o Options) (*Log, error) {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
 	missing := ""
-	if seq, _, ok := readHead(o.Dir); ok && seq > l.seq {
+	switch seq, _, ok := readHead(o.Dir); {
+	case !ok && l.seq > 0:
+		missing = "the file that says what the last line was is missing or damaged: lines may be missing before this one"
+		l.log.Error("the file head of the audit log is missing or damaged", zap.Uint64("last", l.seq))
+	case ok && seq > l.seq:
 		missing = fmt.Sprintf("the lines %d to %d are not there: removed, or lost with the power", l.seq+1, seq)
 		l.log.Error("lines of the audit log are missing", zap.Uint64("last", l.seq), zap.Uint64("written", seq))
 		l.seq = seq // their numbers are not used again, so that the gap stays seen

@@ -87,6 +87,14 @@ func Verify(dir string) (Report, error) {
 	if headed && !headSeen && seq > r.Last {
 		r.problem("the log ends with line %d, and line %d was written: removed, or lost with the power", r.Last, seq)
 	}
+	if !headed {
+		_, _, headed = readHead(dir) // it may have been made meanwhile
+	}
+	if r.Lines == 0 {
+		r.problem("there is no line: whatever opened the log wrote one, so all were removed")
+	} else if !headed {
+		r.problem("the file %s, which says what the last line was, is missing or damaged: lines may be missing at the end", headName)
+	}
 	if r.First > 1 && len(numbers) > 0 && numbers[0] == 1 {
 		r.problem("%s does not begin with the first line", fileName(1))
 	}

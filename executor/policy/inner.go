@@ -22,7 +22,7 @@ var wrappers = map[string]int{
 // opaque are programs that take commands in a form that is not looked into.
 var opaque = words("source . su ssh rsh slogin mosh at batch crontab vi vim nvim view ex ed emacs nano pico gdb lldb expect tclsh wish screen tmux dtach " +
 	"osascript perl ruby irb node nodejs deno bun php lua luajit guile R Rscript julia ghci groovy jshell scala python python2 python3 ipython pypy pypy3 " +
-	"m4 sqlite3 psql mysql coreutils docker podman kubectl nerdctl lxc-attach machinectl enable bind complete hash alias unalias mapfile readarray")
+	"m4 sqlite3 psql mysql coreutils docker podman kubectl nerdctl lxc-attach machinectl enable bind complete compgen hash alias unalias mapfile readarray")
 
 // carriers are options of programs whose value is a command, or is where commands come from.
 var carriers = map[string][]string{
@@ -69,6 +69,10 @@ func (s *script) inner(c simple) {
 			s.ofWrapper(name, args, operands)
 		}
 		s.ofCarrier(name, args)
+		s.ofRunner(name, args)
+		if name == "git" {
+			s.ofGit(args)
+		}
 	}
 }
 
@@ -128,6 +132,9 @@ func (s *script) ofWrapper(name string, args simple, operands int) {
 		if s.full() {
 			return
 		}
+		if name == "parallel" || name == "xargs" && (strings.HasPrefix(a.text, "-I") || strings.HasPrefix(a.text, "-i") || strings.HasPrefix(a.text, "-J") || strings.HasPrefix(a.text, "--r")) {
+			s.doubt("what %s runs is put together from its input", name)
+		}
 		switch {
 		case !a.known:
 			s.doubt("what %s runs is made up at run time", name)
@@ -183,8 +190,14 @@ func (s *script) ofFind(args simple) {
 		switch a.text {
 		case "-exec", "-execdir", "-ok", "-okdir":
 			if i+1 < len(args) {
+				in := slices.Clone(args[i+1:])
+				for j, w := range in {
+					if strings.Contains(w.text, "{}") { // stands for the name of a file
+						in[j] = word{}
+					}
+				}
 				s.depth++
-				s.add(args[i+1:])
+				s.add(in)
 				s.depth--
 			}
 		}

@@ -40,6 +40,7 @@ func (v *view) script() *script {
 		if v.Effect.Interactive {
 			v.taken.interactive()
 		}
+		v.taken.judge(v.Effect.Persistent || len(v.Effect.Env) > 0 || v.Session != nil && len(v.Session.Env()) > 0)
 	}
 	return v.taken
 }

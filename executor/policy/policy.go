@@ -13,7 +13,8 @@
 // about a command is not got round by writing the command otherwise: what cannot be seen through is asked about.
 //
 // The parts: rule.go is a rule and how it is read, match.go when one matches; script.go takes a command apart,
-// inner.go finds commands in the arguments of others; readonly.go knows what only reads, by the table in
+// inner.go finds commands in the arguments of others, mention.go
+// those that may be there, again.go what bash evaluates twice; readonly.go knows what only reads, by the table in
 // programs.go and, for git, git.go.
 //
 // Nothing in here touches the disk, but for the workspace of a request, which says what a path leads to.

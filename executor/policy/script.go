@@ -36,6 +36,7 @@ type script struct {
 	file     *syntax.File
 	direct   bool // no shell takes the words apart
 	depth    int
+	again    again
 }
 
 // doubt notes what cannot be seen through.
@@ -84,6 +85,7 @@ func parseAt(text string, depth int) *script {
 	s.file = file
 	syntax.Walk(file, func(n syntax.Node) bool {
 		s.visit(n)
+		s.again.visit(n)
 		return true
 	})
 	s.plain = plainWords(file)
@@ -155,6 +157,9 @@ func (s *script) add(c simple) {
 		s.doubt("too many commands stand in one another")
 		return
 	}
+	if c[0].known && !s.direct {
+		s.again.builtin(c)
+	}
 	s.inner(c)
 }
 
@@ -174,6 +179,8 @@ func (s *script) nested(text string) {
 	}
 	in := parseAt(text, s.depth+1)
 	s.commands = append(s.commands, in.commands...)
+	s.again.evaluates = s.again.evaluates || in.again.evaluates
+	s.again.text = s.again.text || in.again.text
 	if in.unclear != "" {
 		s.doubt("%s", in.unclear)
 	}
@@ -296,6 +303,10 @@ func (s *script) has(words Words) (verdict, string) {
 			return yes, ""
 		case maybe:
 			if answer == no {
+				answer, why = maybe, doubt
+			}
+		case no:
+			if m, doubt := c.mentions(words); m == maybe && answer == no {
 				answer, why = maybe, doubt
 			}
 		}

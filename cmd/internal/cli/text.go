@@ -45,12 +45,12 @@ func safe(s string) string {
 	return b.String()
 }
 
-// unsafeRune reports whether r does something to a terminal besides being seen.
+// unsafeRune reports whether r does something to a terminal besides being seen, or is not seen at all.
 func unsafeRune(r rune) bool {
 	if r == '\n' || r == '\t' {
 		return false
 	}
-	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
+	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, unicode.Co)
 }
 
 // WriteJSON writes v as one indented object that is safe on a terminal too.
