@@ -23,6 +23,8 @@ const (
 // handler has the executor call the tool.
 func (c *client) handler(t *tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		c.running.Add(1)
+		defer c.running.Add(-1)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(c.ctx, cancel)()

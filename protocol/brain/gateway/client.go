@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -25,10 +26,10 @@ type client struct {
 	id     string
 	server *mcp.Server
 
-	ctx    context.Context // ends when the client goes; every call with it
-	cancel context.CancelFunc
-	work   sync.WaitGroup // what it has begun
-	ended  func()         // called by close; nil or told to whoever counts clients
+	ctx     context.Context // ends when the client goes; every call with it
+	cancel  context.CancelFunc
+	work    sync.WaitGroup // what it has begun
+	running atomic.Int64   // calls
 
 	mu     sync.Mutex
 	closed bool
@@ -183,9 +184,6 @@ func (c *client) close() {
 	select {
 	case <-stopped:
 	case <-timer.C:
-	}
-	if c.ended != nil {
-		c.ended()
 	}
 }
 

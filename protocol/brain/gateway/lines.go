@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 
 	// lastWait is how long, after the end of the input, answers are waited for that are
 	// under way: a script may close its end as soon as it has asked.
-	lastWait = time.Second
+	lastWait = 2 * time.Second
 )
 
 // Lines is the transport of MCP over standard input and output, or over anything else
@@ -144,6 +145,7 @@ func (c *lineConn) decode(raw []byte) jsonrpc.Message {
 
 // complain answers what had no id that could be read.
 func (c *lineConn) complain(code int64, text string) {
+	text = strings.ToValidUTF8(text[:min(len(text), 300)], "") // it may have the line in it
 	_ = c.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`, code, quote(text)))
 }
 
