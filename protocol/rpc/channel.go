@@ -119,13 +119,16 @@ func (c *Channel) await(ctx context.Context, s *signal, ready func() bool) error
 
 // ReadFrame returns the next message; the slice is the caller's own. It waits while there
 // is no transport. After the end it returns what had come before, then why it ended: a
-// *CloseError when the other end closed it.
+// *CloseError when the other end closed it; io.ErrClosedPipe after Close.
 func (c *Channel) ReadFrame(ctx context.Context) ([]byte, error) {
-	if err := c.await(ctx, &c.input, func() bool { return len(c.in) > 0 || c.err != nil }); err != nil {
+	if err := c.await(ctx, &c.input, func() bool { return len(c.in) > 0 || c.err != nil || c.closing != nil }); err != nil {
 		return nil, err
 	}
 	defer c.mu.Unlock()
-	if len(c.in) == 0 {
+	switch {
+	case c.closing != nil:
+		return nil, io.ErrClosedPipe
+	case len(c.in) == 0:
 		return nil, c.err
 	}
 	frame := c.in[0]
@@ -171,7 +174,7 @@ func (c *Channel) WriteFrame(ctx context.Context, frame []byte) error {
 	return nil
 }
 
-// Close takes no more messages, and returns at once. What was written before, and then
+// Close takes and gives no more messages, and returns at once. What was written before, and then
 // the code and the reason, go out as soon as there is a transport; Wait says when. Only
 // the first call does something.
 func (c *Channel) Close(code int, reason string) error {
@@ -179,6 +182,8 @@ func (c *Channel) Close(code int, reason string) error {
 	defer c.mu.Unlock()
 	if c.closing == nil && c.err == nil {
 		c.closing = &CloseError{Code: code, Reason: reason, Local: true}
+		c.in, c.inBytes, c.full = nil, 0, false
+		c.input.wake()
 		c.send.wake()
 		c.room.wake()
 	}
@@ -357,6 +362,9 @@ func (c *Channel) came(a *attachment, frame []byte, coming *uint64) (full bool, 
 		if c.inBytes > 2*channelWindow+c.limit || len(c.in) > 2*channelMessages {
 			return false, &CloseError{Code: protocol.ClosePolicy, Reason: "more is on its way than the channel's window", Local: true}
 		}
+	}
+	if c.closing != nil {
+		return false, nil
 	}
 	c.in = append(c.in, frame)
 	c.inBytes += len(frame)
