@@ -75,6 +75,11 @@ func (s *server) controlHandler() http.Handler {
 		cli.Answer(w, http.StatusOK, result)
 	})
 	mux.HandleFunc("POST /v1/exec", s.exec)
+	mux.HandleFunc("GET /v1/sessions", func(w http.ResponseWriter, _ *http.Request) {
+		cli.Answer(w, http.StatusOK, s.sessions())
+	})
+	mux.HandleFunc("POST /v1/mcp", s.mcp)
+	mux.HandleFunc("POST /v1/mcp/listen", s.mcpListen)
 	return mux
 }
 

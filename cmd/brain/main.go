@@ -4,10 +4,11 @@
 //	brain serve
 //	brain executors
 //	brain call bash '{"command":"uname -a"}'
+//	brain mcp
 //
 // Its parts: serve.go is the server, control.go what it answers on its control
-// socket, execserve.go the part of that for brain exec, page.go its status page; client.go,
-// executors.go, call.go and exec.go are the commands that ask it.
+// socket, execserve.go and mcpserve.go the parts of that for brain exec and brain mcp, page.go its status page; client.go,
+// executors.go, sessions.go, call.go, exec.go and mcp.go are the commands that ask it.
 package main
 
 import (
@@ -25,7 +26,7 @@ func main() { os.Exit(cli.Main(context.Background(), newRoot())) }
 func newRoot() *cobra.Command {
 	root := cli.NewRoot("brain", "Drive executors from the command line")
 	root.PersistentFlags().String("state-dir", cli.DefaultStateDir("brain"), "`DIR` of the token and the control socket")
-	root.AddCommand(serveCommand(), executorsCommand(), callCommand(), execCommand())
+	root.AddCommand(serveCommand(), executorsCommand(), sessionsCommand(), callCommand(), execCommand(), mcpCommand())
 	return root
 }
 

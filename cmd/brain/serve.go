@@ -162,10 +162,13 @@ type server struct {
 	log     *zap.Logger
 	started time.Time
 	watch   *watch
+	ending  context.Context // done when clients are sent away
+	end     context.CancelFunc
 }
 
 func newServer(token string, log *zap.Logger) *server {
 	s := &server{token: sha256.Sum256([]byte(token)), log: log, started: time.Now(), watch: newWatch()}
+	s.ending, s.end = context.WithCancel(context.Background())
 	s.brain = brain.New(brain.Options{
 		Authenticate: s.authenticate,
 		OnExecutor:   func(*brain.Executor, bool) { s.watch.changed() },
@@ -197,6 +200,7 @@ func (s *server) run(ctx context.Context, public, control net.Listener) error {
 	}
 	limit, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
+	s.end()
 	_ = public.Close() // nobody comes while those that are here are sent away
 	_ = s.brain.Shutdown(limit)
 	_ = controlHTTP.Shutdown(limit) // answers of calls that were cut short

@@ -89,6 +89,7 @@ type Brain struct {
 
 	conns    sync.Map // *rpc.Conn → *connection
 	sessions sync.Map // session id → *Session; changed under mu
+	changes  changes
 
 	mu        sync.Mutex // taken before an Executor's
 	closed    bool

@@ -148,6 +148,11 @@ func (s *Session) Start(ctx context.Context, p protocol.ToolCallParams) (*Pendin
 	if a.lost && (errors.Is(err, protocol.ErrSessionNotActive) || errors.Is(err, protocol.ErrNotFound)) {
 		if errors.Is(s.x.pause(ctx, owedGrace, c.done), errSettled) {
 			err = errSettled
+		} else { // it may have begun before the connection was lost, and ended with its session
+			var refused *protocol.Error
+			if errors.As(err, &refused) {
+				err = refused.WithReason(protocol.ReasonOutcomeUnknown)
+			}
 		}
 	}
 	if errors.Is(err, errSettled) || !s.give(c, err) {

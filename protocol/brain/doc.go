@@ -15,7 +15,8 @@
 // answers what executors send; executor.go, session.go and call.go are what a
 // brain does with them, process.go a process on an executor, request.go how it asks until it is answered; results.go keeps
 // results; repeat.go asks again
-// for calls that were accepted on a connection that is gone; issuer.go gives tokens
+// for calls that were accepted on a connection that is gone; changes.go and follow.go tell those who
+// want to know of executors that come and go, and of what one call says; issuer.go gives tokens
 // that end for keys that stay; mcp.go has the channels of a session's MCP servers, and
 // mcptransport.go makes transports of them. It works in the same way in tests, over rpc.Pipe and
 // ServeFrames, as behind an HTTP server.

@@ -246,6 +246,7 @@ func (x *Executor) attach(c *connection) {
 		x.b.changed = nil
 	}
 	x.b.mu.Unlock()
+	x.b.changes.tell()
 	if x.b.opts.OnExecutor != nil && old == nil {
 		x.b.opts.OnExecutor(x, true)
 	}
@@ -270,6 +271,7 @@ func (x *Executor) detach(c *connection) {
 	x.b.away++
 	x.b.forgetAway()
 	x.b.mu.Unlock()
+	x.b.changes.tell()
 	if x.b.opts.OnExecutor != nil {
 		x.b.opts.OnExecutor(x, false)
 	}
@@ -307,6 +309,7 @@ func (x *Executor) setCapabilities(caps protocol.Capabilities) {
 	x.mu.Lock()
 	x.caps = caps
 	x.mu.Unlock()
+	x.b.changes.tell()
 }
 
 // beat takes in a heartbeat. A session that two heartbeats in a row do not name

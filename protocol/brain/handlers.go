@@ -48,7 +48,12 @@ func (b *Brain) handle(x *rpc.Mux) {
 		}
 	})
 	rpc.HandleNotification(x, protocol.ToolProgress, func(ctx context.Context, p protocol.ToolProgressParams) {
-		if b.opts.OnProgress != nil && b.sessionOf(b.connection(ctx), p.SessionID) != nil {
+		s := b.sessionOf(b.connection(ctx), p.SessionID)
+		if s == nil {
+			return
+		}
+		s.progress(p)
+		if b.opts.OnProgress != nil {
 			b.opts.OnProgress(p)
 		}
 	})

@@ -39,6 +39,7 @@ type Session struct {
 	calls     map[string]*PendingCall // those without a result
 	processes map[*Process]struct{}   // those whose end is not known
 	wakes     wakes
+	followers map[string]func(protocol.ToolProgressParams) // by tool_call_id
 
 	servers mcpServers
 }

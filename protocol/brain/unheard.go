@@ -37,6 +37,7 @@ func (x *Executor) expire(c *connection) {
 	b := x.b
 	b.behind(func(ctx context.Context) {
 		<-ctx.Done()
+		defer b.changes.tell()
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		x.mu.Lock()
