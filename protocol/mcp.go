@@ -47,6 +47,8 @@ type ChannelTarget struct {
 	Channel    string // ChannelMCP or ChannelTerminal
 	SessionID  string
 	ServerKey  string
+	// Incarnation tells one run of an MCP server from the next.
+	Incarnation string
 	TerminalID string
 	StreamID   string
 	URL        string // another host than the brain's own; used as it is
