@@ -77,6 +77,8 @@ type SessionConfig struct {
 	Memory Memory
 	// Limits are those of the brain just now, see [Session.Limits]. nil: none are said.
 	Limits func() protocol.Limits
+	// Ask asks about what a capability begins on the brain's word, see [Session.Ask]. nil: all is done.
+	Ask func(s *Session, w Wish) Permission
 	// Tell sends a notification at least once, see [Tell]; params is a pointer. nil: it
 	// is sent once, when there is a connection.
 	Tell func(spec protocol.Spec, params any)
@@ -92,6 +94,7 @@ type Session struct {
 
 	mu     sync.Mutex
 	spills []string // names of the spill files its calls have made
+	mcp    map[string]protocol.MCPState
 }
 
 // NewSession makes a session that lives as long as ctx. It starts nothing.
@@ -145,6 +148,24 @@ func (s *Session) Open(ctx context.Context, t protocol.ChannelTarget) (Channel, 
 		t.SessionID = s.ID()
 	}
 	return s.config.Peer.Open(ctx, t)
+}
+
+// SetMCP says how an MCP server of the session came up, for session.ready; OnSessionStart is the place to
+// call it.
+func (s *Session) SetMCP(key string, st protocol.MCPState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mcp == nil {
+		s.mcp = map[string]protocol.MCPState{}
+	}
+	s.mcp[key] = st
+}
+
+// MCP is what SetMCP was told, by server_key; nil when there is no server. The map is the caller's own.
+func (s *Session) MCP() map[string]protocol.MCPState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.mcp)
 }
 
 // Value returns what a capability keeps for the session under key, or nil. Like

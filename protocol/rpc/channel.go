@@ -100,6 +100,9 @@ func NewChannel(limit int) *Channel {
 	return &Channel{limit: limit}
 }
 
+// Limit is the size of the largest message in bytes.
+func (c *Channel) Limit() int { return c.limit }
+
 // await waits until ready says so, and returns with c.mu held; or, without it, the
 // context's error. It looks when s is woken; ready is asked with c.mu held.
 func (c *Channel) await(ctx context.Context, s *signal, ready func() bool) error {
