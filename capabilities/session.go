@@ -2,6 +2,8 @@ package capabilities
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"sync"
 
@@ -21,18 +23,44 @@ type Peer interface {
 	// through a lost connection as long as ctx allows; a refusal of the other end is
 	// a *protocol.Error.
 	Call(ctx context.Context, method string, params, result any) error
-	// Open dials a channel beside the control connection. Who opened it closes it.
+	// Open makes a channel beside the control connection, which is dialled behind its
+	// back, and again when it was lost. Who opened it closes it.
 	Open(ctx context.Context, t protocol.ChannelTarget) (Channel, error)
 }
 
-// Channel is an open MCP or terminal channel. One goroutine may read while
-// another writes; Close ends both and may be called from anywhere, also twice.
+// Channel is an MCP or terminal channel. It outlives connections: what the brain has not
+// taken when one is lost is sent again on the next, if both ends can (spec section 1.5).
+// One goroutine may read while another writes; Close may be called from anywhere, also
+// twice.
 type Channel interface {
-	// ReadFrame returns the next frame; the slice is the caller's own.
+	// ReadFrame returns the next frame; the slice is the caller's own. It waits through a
+	// lost connection. The error of a channel that the brain has closed is a
+	// *ChannelClosed; one that cannot go on, since the brain has forgotten it, is
+	// ErrChannelForgotten.
 	ReadFrame(ctx context.Context) ([]byte, error)
-	// WriteFrame has taken the frame when it returns.
+	// WriteFrame has taken the frame, and its memory, when it returns, and waits while the
+	// brain does not take those before. A frame that is too large is refused with
+	// payload_too_large, and the channel goes on.
 	WriteFrame(ctx context.Context, frame []byte) error
+	// Close returns at once; what was written before goes out first.
 	Close(code int, reason string) error
+}
+
+// ErrChannelForgotten is the end of a channel that the brain does not remember: a message
+// may be missing, and nobody knows which.
+var ErrChannelForgotten = errors.New("the brain has forgotten the channel")
+
+// ChannelClosed is the end of a channel that the brain has closed.
+type ChannelClosed struct {
+	Code   int
+	Reason string
+}
+
+func (e *ChannelClosed) Error() string {
+	if e.Reason == "" {
+		return fmt.Sprintf("the channel was closed with code %d", e.Code)
+	}
+	return fmt.Sprintf("the channel was closed with code %d: %s", e.Code, e.Reason)
 }
 
 // SessionConfig is what a host makes a session of. Only Peer is required.
@@ -49,6 +77,8 @@ type SessionConfig struct {
 	Memory Memory
 	// Limits are those of the brain just now, see [Session.Limits]. nil: none are said.
 	Limits func() protocol.Limits
+	// Ask asks about what a capability begins on the brain's word, see [Session.Ask]. nil: all is done.
+	Ask func(s *Session, w Wish) Permission
 	// Tell sends a notification at least once, see [Tell]; params is a pointer. nil: it
 	// is sent once, when there is a connection.
 	Tell func(spec protocol.Spec, params any)
@@ -64,6 +94,7 @@ type Session struct {
 
 	mu     sync.Mutex
 	spills []string // names of the spill files its calls have made
+	mcp    map[string]protocol.MCPState
 }
 
 // NewSession makes a session that lives as long as ctx. It starts nothing.
@@ -117,6 +148,24 @@ func (s *Session) Open(ctx context.Context, t protocol.ChannelTarget) (Channel, 
 		t.SessionID = s.ID()
 	}
 	return s.config.Peer.Open(ctx, t)
+}
+
+// SetMCP says how an MCP server of the session came up, for session.ready; OnSessionStart is the place to
+// call it.
+func (s *Session) SetMCP(key string, st protocol.MCPState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mcp == nil {
+		s.mcp = map[string]protocol.MCPState{}
+	}
+	s.mcp[key] = st
+}
+
+// MCP is what SetMCP was told, by server_key; nil when there is no server. The map is the caller's own.
+func (s *Session) MCP() map[string]protocol.MCPState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.mcp)
 }
 
 // Value returns what a capability keeps for the session under key, or nil. Like

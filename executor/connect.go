@@ -194,13 +194,18 @@ func (e *Executor) open(ctx context.Context, token string) (rpc.Frames, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.dialURL(ctx, brainURL, token)
+}
+
+func (e *Executor) dialURL(ctx context.Context, url, token string) (rpc.Frames, error) {
 	config := e.opts.TLS
 	if e.opts.TLSSource != nil {
+		var err error
 		if config, err = e.opts.TLSSource(); err != nil {
 			return nil, err
 		}
 	}
-	return rpc.Dial(ctx, brainURL, rpc.DialOptions{Token: token, TLS: config, Timeout: e.opts.RequestTimeout,
+	return rpc.Dial(ctx, url, rpc.DialOptions{Token: token, TLS: config, Timeout: e.opts.RequestTimeout,
 		Subprotocols: rpc.Subprotocols(e.opts.Dialects)})
 }
 

@@ -118,6 +118,7 @@ func (c *connection) register(ctx context.Context) error {
 		e.maxFrame = r.MaxControlFrameBytes
 	}
 	e.brainLimits = withDefaults(r.Limits)
+	e.channels = channelLimits{resume: r.ChannelResume, maxFrame: r.MaxMCPFrameBytes}
 	e.notices.begin(c)
 	e.registered(c)
 	e.setConn(c)

@@ -66,6 +66,7 @@ type Executor struct {
 	fences       fences
 	ended        endedQueue
 	brainLimits  protocol.Limits
+	channels     channelLimits
 	draining     bool
 	drainReason  string
 	drainUntil   time.Time

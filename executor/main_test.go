@@ -100,6 +100,14 @@ func (w *world) options(change func(*Options)) Options {
 			d.Token = token
 			return w.faults.Dial(ctx, "ws://brain/", d)
 		},
+		DialChannel: func(ctx context.Context, token string, t protocol.ChannelTarget) (rpc.Frames, error) {
+			if dead.Load() {
+				return nil, errRefused
+			}
+			d := w.net.DialOptions()
+			d.Token = token
+			return rpc.Dial(ctx, "ws://brain/?"+channelQuery(t).Encode(), d)
+		},
 	}
 	if change != nil {
 		change(&o)

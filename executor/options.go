@@ -43,6 +43,10 @@ type Options struct {
 	TLSSource func() (*tls.Config, error)
 	// Dial opens the transport (default: rpc.Dial to URL).
 	Dial func(ctx context.Context, token string) (rpc.Frames, error)
+	// DialChannel opens the transport of a channel beside the control connection, for the
+	// query of t; it may be called concurrently. Default: rpc.Dial to URL; with Dial alone
+	// there are no such channels.
+	DialChannel func(ctx context.Context, token string, t protocol.ChannelTarget) (rpc.Frames, error)
 
 	// Dialects are other spellings of the protocol that are offered behind it,
 	// rpc.BMA() for example.

@@ -3,9 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/rpc"
 )
@@ -64,10 +62,4 @@ func (p peer) Call(ctx context.Context, method string, params, result any) error
 			return err
 		}
 	}
-}
-
-// Open dials a channel beside the control connection.
-func (p peer) Open(context.Context, protocol.ChannelTarget) (capabilities.Channel, error) {
-	return nil, protocol.Errorf(protocol.CodeCapabilityUnavailable, "channels beside the control connection are not available").
-		WithDetail(fmt.Sprintf("brain %s", p.e.opts.URL))
 }

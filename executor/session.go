@@ -140,7 +140,7 @@ func (e *Executor) newSession(p protocol.SessionAssignParams) (*session, error) 
 	s.ctx, s.cancel = context.WithCancelCause(e.life)
 	s.caps = capabilities.NewSession(s.ctx, capabilities.SessionConfig{
 		Assign: p, Workspace: workspace, Peer: peer{e}, Logger: e.opts.Logger, Working: s.working,
-		Memory: e.memoryOf(p), Limits: e.limits, Tell: e.tellOf(p.SessionID),
+		Memory: e.memoryOf(p), Limits: e.limits, Ask: e.askAbout, Tell: e.tellOf(p.SessionID),
 	})
 	return s, nil
 }
@@ -238,7 +238,7 @@ func (s *session) recovered(what string, err *error) {
 // active from the moment the acknowledgement is read: requests behind it on the same
 // connection are taken (spec section 14.1).
 func (s *session) sayReady() error {
-	params := protocol.SessionReadyParams{SessionID: s.assign.SessionID, WorkID: s.assign.WorkID, LeaseToken: s.assign.Lease.Token}
+	params := protocol.SessionReadyParams{SessionID: s.assign.SessionID, WorkID: s.assign.WorkID, LeaseToken: s.assign.Lease.Token, MCP: s.caps.MCP()}
 	retry := newResultRetry()
 	for {
 		c, err := s.e.waitConn(s.ctx)

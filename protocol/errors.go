@@ -197,6 +197,7 @@ var (
 	ErrPayloadTooLarge       = Errorf(CodePayloadTooLarge, "payload too large")
 	ErrTimeout               = Errorf(CodeTimeout, "timeout")
 	ErrCanceled              = Errorf(CodeCanceled, "canceled")
+	ErrMCPUnavailable        = Errorf(CodeMCPUnavailable, "MCP server unavailable")
 	ErrUnsupportedProtocol   = Errorf(CodeUnsupportedProtocol, "unsupported protocol")
 )
 

@@ -57,6 +57,9 @@ type RegisterResult struct {
 	Sessions     *[]string `json:"sessions,omitempty"`
 	BinaryFrames bool      `json:"binary_frames,omitempty"`
 	MessageParts bool      `json:"message_parts,omitempty"`
+	// ChannelResume says that the brain goes on with a channel where its last connection
+	// ended.
+	ChannelResume bool `json:"channel_resume,omitempty"`
 }
 
 // Load is what the machine, or the cgroup the executor runs in, is busy with.

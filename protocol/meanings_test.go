@@ -59,6 +59,7 @@ var meanings = map[string]string{
 	"sessions":                          "[x] sessions the brain still holds; absent = it does not say",
 	"RegisterResult.binary_frames":      "[x] the brain reads binary messages",
 	"RegisterResult.message_parts":      "[x] the brain reads messages in parts",
+	"RegisterResult.channel_resume":     "[x] the brain resumes channels",
 	"max_artifact_bytes":                "largest artifact",
 	"max_concurrent_process_reads":      "process.read requests that may wait at the same time",
 	"max_inflight_requests":             "requests that may be unanswered at the same time",

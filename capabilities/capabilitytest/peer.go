@@ -3,7 +3,6 @@ package capabilitytest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -137,19 +136,6 @@ func WaitNotified[P any](t testing.TB, p *Peer, n protocol.Notification[P], want
 	}
 }
 
-// ErrClosed is what the methods of a closed [Pipe] end return; errors.As gives the
-// code and reason as a *CloseError.
-var ErrClosed = errors.New("channel closed")
-
-// CloseError says how a channel was closed.
-type CloseError struct {
-	Code   int
-	Reason string
-}
-
-func (e *CloseError) Error() string        { return fmt.Sprintf("channel closed: %d %s", e.Code, e.Reason) }
-func (e *CloseError) Is(target error) bool { return target == ErrClosed }
-
 // Pipe returns the two ends of a channel in memory. A frame is written when it is
 // read. Closing either end ends both with the same code and reason.
 func Pipe() (a, b capabilities.Channel) {
@@ -161,7 +147,7 @@ func Pipe() (a, b capabilities.Channel) {
 type pipe struct {
 	once   sync.Once
 	closed chan struct{}
-	err    *CloseError
+	err    *capabilities.ChannelClosed
 }
 
 type pipeEnd struct {
@@ -193,7 +179,7 @@ func (e *pipeEnd) WriteFrame(ctx context.Context, frame []byte) error {
 
 func (e *pipeEnd) Close(code int, reason string) error {
 	e.once.Do(func() {
-		e.err = &CloseError{code, reason}
+		e.err = &capabilities.ChannelClosed{Code: code, Reason: reason}
 		close(e.closed)
 	})
 	return nil

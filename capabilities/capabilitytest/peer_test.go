@@ -56,11 +56,11 @@ func TestPipe(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ping", string(frame))
 	_, err = b.ReadFrame(t.Context())
-	require.ErrorIs(t, err, ErrClosed)
-	var closed *CloseError
+	want := capabilities.ChannelClosed{Code: 4010, Reason: "exit status 1"}
+	var closed *capabilities.ChannelClosed
 	require.ErrorAs(t, err, &closed)
-	require.Equal(t, CloseError{4010, "exit status 1"}, *closed)
-	require.ErrorIs(t, b.WriteFrame(t.Context(), nil), ErrClosed)
+	require.Equal(t, want, *closed)
+	require.ErrorAs(t, b.WriteFrame(t.Context(), nil), &closed)
 	require.NoError(t, b.Close(1000, ""))
 
 	c, _ := Pipe()

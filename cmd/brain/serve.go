@@ -186,10 +186,11 @@ func newServer(token string, log *zap.Logger) *server {
 func (s *server) run(ctx context.Context, public, control net.Listener) error {
 	publicHTTP := &http.Server{Handler: s.publicHandler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel)))}
-	controlHTTP := &http.Server{Handler: s.controlHandler(), ReadHeaderTimeout: 10 * time.Second}
+	limit := &cli.Limit{Max: cli.MaxControlConns}
+	controlHTTP := limit.Guard(&http.Server{Handler: s.controlHandler(), ReadHeaderTimeout: 10 * time.Second})
 	ended := make(chan error, 2)
 	go func() { ended <- publicHTTP.Serve(public) }()
-	go func() { ended <- controlHTTP.Serve(control) }()
+	go func() { ended <- controlHTTP.Serve(limit.Listen(control)) }()
 	var err error
 	waiting := 2
 	select {
@@ -198,12 +199,12 @@ func (s *server) run(ctx context.Context, public, control net.Listener) error {
 	case err = <-ended:
 		waiting--
 	}
-	limit, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	ending, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	s.end()
 	_ = public.Close() // nobody comes while those that are here are sent away
-	_ = s.brain.Shutdown(limit)
-	_ = controlHTTP.Shutdown(limit) // answers of calls that were cut short
+	_ = s.brain.Shutdown(ending)
+	_ = controlHTTP.Shutdown(ending) // answers of calls that were cut short
 	_ = publicHTTP.Close()
 	for range waiting {
 		<-ended

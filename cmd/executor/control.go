@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -19,9 +18,14 @@ import (
 )
 
 const (
-	// controlTimeout bounds how long a client may take to send a request and to read an
-	// answer, each line of one that is a stream.
+	// controlTimeout bounds how long a client may take to send a request's body and to read
+	// an answer, each line of one that is a stream.
 	controlTimeout = 10 * time.Second
+	// controlIdle is how long a connection may be open without a request on it.
+	controlIdle = 2 * time.Second
+	// controlOwnConns are the connections that the agent's own commands have at once, of
+	// all: they keep nobody else out.
+	controlOwnConns = 8
 	// controlLook is how often it is looked whether the socket is still there, and tried
 	// to make it where that failed.
 	controlLook = 30 * time.Second
@@ -47,6 +51,7 @@ type control struct {
 	mux  *http.ServeMux
 
 	server  *http.Server
+	limit   *cli.Limit
 	leaving context.Context // done when close was called
 	leave   context.CancelFunc
 	work    sync.WaitGroup
@@ -55,18 +60,25 @@ type control struct {
 func newControl(dir string, hide *cli.Redactor, log *zap.Logger) *control {
 	c := &control{dir: dir, hide: hide, log: log.Named("control"), mux: http.NewServeMux()}
 	c.leaving, c.leave = context.WithCancel(context.Background())
-	c.server = &http.Server{Handler: http.HandlerFunc(c.serve), ReadHeaderTimeout: controlTimeout, IdleTimeout: controlTimeout,
+	c.limit = &cli.Limit{Max: cli.MaxControlConns, MaxFew: controlOwnConns, Few: func(conn net.Conn) bool {
+		peer, ok := cli.PeerOf(conn)
+		return ok && startedHere(peer)
+	}}
+	c.server = c.limit.Guard(&http.Server{Handler: http.HandlerFunc(c.serve), ReadHeaderTimeout: controlIdle, IdleTimeout: controlIdle,
 		MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(c.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			ctx = context.WithValue(ctx, connKey{}, conn)
 			if peer, ok := cli.PeerOf(conn); ok {
 				ctx = context.WithValue(ctx, peerKey{}, peer)
 			}
 			return ctx
-		}}
+		}})
 	return c
 }
 
 type peerKey struct{}
+
+type connKey struct{}
 
 // peerOf is who asks, where the system says it.
 func peerOf(ctx context.Context) (cli.Peer, bool) {
@@ -82,7 +94,10 @@ type controlError struct {
 
 func (e controlError) Unwrap() error { return e.error }
 
-var errOwnCommand = controlError{http.StatusForbidden, errors.New("a command that this executor has started may not control it; ask from a terminal of your own")}
+var (
+	errGaveUp     = controlError{http.StatusRequestTimeout, errors.New("the request came too late, its sender had given up; nothing was done")}
+	errOwnCommand = controlError{http.StatusForbidden, errors.New("a command that this executor has started may not control it; ask from a terminal of your own")}
+)
 
 // handle adds a route, METHOD /path, whose answer is one value. The request's context
 // ends with the client.
@@ -116,10 +131,17 @@ func (c *control) stream(pattern string, h func(r *http.Request, send func(v any
 func (c *control) serve(w http.ResponseWriter, r *http.Request) {
 	deadline := time.Now().Add(controlTimeout)
 	_ = http.NewResponseController(w).SetReadDeadline(deadline)
-	if peer, ok := peerOf(r.Context()); ok && r.Method != http.MethodGet && startedHere(peer.PID) {
-		c.log.Warn("a command that this executor has started asked to control it", zap.Int("pid", peer.PID), zap.String("path", r.URL.Path))
-		c.refuse(w, errOwnCommand)
-		return
+	if r.Method != http.MethodGet {
+		if peer, ok := peerOf(r.Context()); ok && startedHere(peer) {
+			c.log.Warn("a command that this executor has started asked to control it", zap.Int("pid", peer.PID), zap.String("path", r.URL.Path))
+			c.refuse(w, errOwnCommand)
+			return
+		}
+		if conn, _ := r.Context().Value(connKey{}).(net.Conn); cli.GaveUp(r, conn) {
+			c.log.Info("a request was not carried out, since its sender had given up", zap.String("path", r.URL.Path))
+			c.refuse(w, errGaveUp)
+			return
+		}
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -201,7 +223,7 @@ func (c *control) serveAt(l *cli.ControlListener) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = c.server.Serve(l)
+		_ = c.server.Serve(c.limit.Listen(l))
 	}()
 	timer := time.NewTimer(controlLook)
 	defer timer.Stop()
@@ -232,22 +254,4 @@ func (c *control) close() {
 		_ = c.server.Close()
 	}
 	c.work.Wait()
-}
-
-// startedHere reports whether a process descends from this one, as far as the system
-// says; one whose parent has ended belongs to this one where it adopts orphans.
-func startedHere(pid int) bool {
-	self := os.Getpid()
-	if pid == self {
-		return false
-	}
-	for range 64 { // deeper than anybody nests; a loop is none of a living system
-		if pid <= 1 {
-			return false
-		}
-		if pid = parentOf(pid); pid == self {
-			return true
-		}
-	}
-	return true
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,7 +125,104 @@ func TestControlRefusesOwnCommands(t *testing.T) {
 		assert.Contains(t, out, "may not control it")
 		assert.Contains(t, ask("GET /status", deeper), "fine")
 	}
+	// One that leaves its connection to a child and ends hides nothing.
+	script := fmt.Sprintf("import os,socket,time;s=socket.socket(socket.AF_UNIX);s.connect(%q)\nif os.fork(): os._exit(0)\nwhile os.getppid()!=1 and os.path.exists('/proc/%%d'%%os.getppid()) and 'python' in open('/proc/%%d/comm'%%os.getppid()).read(): time.sleep(.01)\n"+
+		"s.sendall(b'POST /stop HTTP/1.0\\r\\n\\r\\n');print(s.makefile().read())", cli.ControlSocket(client.Dir))
+	out, err := exec.Command(python, "-c", script).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Contains(t, string(out), "403 Forbidden")
 	assert.Zero(t, asked)
+}
+
+// However many connections a command of the agent opens, the user's own questions and
+// requests are answered; and so with those of another program of the user.
+func TestControlKeepsRoomForTheUser(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if runtime.GOOS != "linux" || err != nil {
+		t.Skip("nobody says who asks, or no python3 here to ask with")
+	}
+	stopped := 0
+	_, client := startControl(t, func(c *control) {
+		c.handle("POST /stop", func(*http.Request) (any, error) { stopped++; return "stopped", nil })
+		c.handle("GET /status", func(*http.Request) (any, error) { return "fine", nil })
+	})
+	script := fmt.Sprintf(`
+import socket, sys
+conns = []
+for i in range(300):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(%q)
+    try: s.sendall([b"", b"GET /st", b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n"][i %% 3])
+    except OSError: pass
+    conns.append(s)
+print("open", flush=True)
+sys.stdin.read()`, cli.ControlSocket(client.Dir))
+	hold := exec.Command(python, "-c", script)
+	in, err := hold.StdinPipe()
+	require.NoError(t, err)
+	out, err := hold.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, hold.Start())
+	_, err = bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	for range 300 {
+		c, err := net.Dial("unix", cli.ControlSocket(client.Dir))
+		require.NoError(t, err)
+		defer c.Close()
+	}
+	client.Patience = 5 * time.Second
+	require.NoError(t, client.Do(t.Context(), http.MethodGet, "/status", nil, nil))
+	require.NoError(t, client.Do(t.Context(), http.MethodPost, "/stop", nil, nil))
+	assert.Equal(t, 1, stopped)
+	require.NoError(t, in.Close())
+	require.NoError(t, hold.Wait())
+}
+
+// What its sender no longer waits for is not carried out.
+func TestControlDoesNothingLate(t *testing.T) {
+	asked := 0
+	c, client := startControl(t, func(c *control) {
+		c.handle("POST /stop", func(*http.Request) (any, error) { asked++; return "stopped", nil })
+	})
+	late := httptest.NewRequest(http.MethodPost, "/stop", nil)
+	late.Header.Set("Give-Up-At", "1")
+	w := httptest.NewRecorder()
+	c.serve(w, late)
+	assert.Equal(t, http.StatusRequestTimeout, w.Code)
+	assert.Contains(t, w.Body.String(), "nothing was done")
+	assert.Zero(t, asked)
+	require.NoError(t, client.Do(t.Context(), http.MethodPost, "/stop", nil, nil))
+	assert.Equal(t, 1, asked)
+}
+
+// A table of processes stands for the system's: pid 10 is this program.
+func TestDescends(t *testing.T) {
+	table := map[int]int{10: 1, 11: 10, 12: 11, 20: 1, 21: 20, 30: 31, 31: 30, 41: 40, 51: 50}
+	looked := 0
+	parent := func(pid int) (int, parentage) {
+		if p, ok := table[pid]; ok {
+			return p, parentKnown
+		}
+		switch looked++; {
+		case pid == 40:
+			return 0, parentUnknown
+		case pid == 50 && looked == 3:
+			table[51] = 20 // as its orphan is adopted
+		}
+		return 0, parentGone
+	}
+	for pid, want := range map[int]bool{
+		0: false, 1: false, 10: false, 11: true, 12: true, 20: false, 21: false,
+		30: true,  // in a circle, as nothing of a living system is
+		41: false, // a process that others may not see
+		99: true,  // it has ended, and may have left its connection to a child
+	} {
+		assert.Equal(t, want, descends(cli.Peer{PID: pid}, 10, parent), pid)
+	}
+	looked = 0
+	assert.False(t, descends(cli.Peer{PID: 51}, 10, parent), "its parent ended meanwhile")
+	table[61] = 60
+	assert.True(t, descends(cli.Peer{PID: 61}, 10, parent), "an ancestor that ends each time it is looked at")
 }
 
 // A client that says nothing, or reads nothing, is let go.

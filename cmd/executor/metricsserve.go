@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	metricsTimeout  = 10 * time.Second // for a request to be sent, and for its answer to be read
+	metricsTimeout  = 10 * time.Second // for a request's body to be sent, and for its answer to be read
+	metricsHeader   = 2 * time.Second  // for a request to be sent
 	metricsIdle     = time.Minute
 	maxMetricsConns = 32
 	// statusPatience is how long the status is waited for; an agent that does not give it
@@ -44,6 +45,7 @@ func refuseMetricsListen(s *settings) error {
 type metricsServer struct {
 	counts *callCounts
 	listen net.Listener // nil: it is off
+	limit  *cli.Limit
 	server *http.Server
 	served sync.WaitGroup
 	asking chan struct{}
@@ -63,8 +65,9 @@ func listenMetrics(addr string, log *zap.Logger) (*metricsServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics_listen: %w; choose another address", err)
 	}
-	m.listen = cli.LimitListener(l, maxMetricsConns)
-	m.server = &http.Server{ReadTimeout: metricsTimeout, ReadHeaderTimeout: metricsTimeout, WriteTimeout: metricsTimeout,
+	m.limit = &cli.Limit{Max: maxMetricsConns}
+	m.listen = m.limit.Listen(l)
+	m.server = &http.Server{ReadTimeout: metricsTimeout, ReadHeaderTimeout: metricsHeader, WriteTimeout: metricsTimeout,
 		IdleTimeout: metricsIdle, MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel)))}
 	log.Info("metrics are served", zap.Stringer("address", l.Addr()))
 	if tcp, ok := l.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
@@ -86,6 +89,7 @@ func (m *metricsServer) serve(status func() programStatus) {
 		return
 	}
 	m.server.Handler = m.handler(status)
+	m.limit.Guard(m.server)
 	m.served.Go(func() { _ = m.server.Serve(m.listen) })
 }
 

@@ -3,4 +3,4 @@
 package main
 
 // parentOf is not known here.
-func parentOf(int) int { return 0 }
+func parentOf(int) (int, parentage) { return 0, parentUnknown }

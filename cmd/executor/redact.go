@@ -23,7 +23,7 @@ const maxRedactFile = 64 << 10
 
 // lead is how much of a secret may be seen while the rest of it has not come: a prompt that ends as a secret
 // begins is not held back.
-const lead = 3
+const lead = 1
 
 // learn tells the redactor what the settings name, and what the executor's own environment has under names of
 // secrets. What is too short to be looked for is a warning.

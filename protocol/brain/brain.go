@@ -204,6 +204,10 @@ func (b *Brain) shutdown(ctx context.Context, reason string) error {
 		c.(*connection).close(protocol.CloseGoingAway, reason)
 		return true
 	})
+	b.sessions.Range(func(_, s any) bool {
+		s.(*Session).servers.end(ErrClosed)
+		return true
+	})
 	ended := make(chan struct{})
 	go func() {
 		b.work.Wait()

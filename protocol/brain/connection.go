@@ -192,6 +192,7 @@ func (c *connection) register(p protocol.RegisterParams) (protocol.RegisterResul
 		Sessions:             &sessions,
 		BinaryFrames:         true,
 		MessageParts:         true,
+		ChannelResume:        true,
 	}
 	// A larger limit holds from now on, a smaller one once the peer knows it.
 	c.rpc.SetMaxReceiveBytes(max(b.opts.MaxControlFrameBytes, protocol.DefaultMaxControlFrame))

@@ -17,7 +17,8 @@
 // results; repeat.go asks again
 // for calls that were accepted on a connection that is gone; changes.go and follow.go tell those who
 // want to know of executors that come and go, and of what one call says; issuer.go gives tokens
-// that end for keys that stay. It works in the same way in tests, over rpc.Pipe and
+// that end for keys that stay; mcp.go has the channels of a session's MCP servers, and
+// mcptransport.go makes transports of them. It works in the same way in tests, over rpc.Pipe and
 // ServeFrames, as behind an HTTP server.
 //
 // What it promises: a call, an assignment or a stop outlives the connection it was

@@ -22,8 +22,13 @@ func (b *Brain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	if channel := query.Get("channel"); channel != "" && channel != "control" {
-		http.Error(w, fmt.Sprintf("this brain serves the channel control, not %q", channel), http.StatusNotFound)
+	switch channel := query.Get("channel"); channel {
+	case "", protocol.ChannelControl:
+	case protocol.ChannelMCP:
+		b.serveMCP(w, r, p)
+		return
+	default:
+		http.Error(w, fmt.Sprintf("this brain serves the channels control and mcp, not %q", channel), http.StatusNotFound)
 		return
 	}
 	if !b.enter() {

@@ -40,6 +40,8 @@ type Session struct {
 	processes map[*Process]struct{}   // those whose end is not known
 	wakes     wakes
 	followers map[string]func(protocol.ToolProgressParams) // by tool_call_id
+
+	servers mcpServers
 }
 
 // ID is the session's id.
@@ -59,8 +61,9 @@ func (s *Session) Status() (status, detail string) {
 	return s.status.Status, s.status.Detail
 }
 
-// MCP is how the session's MCP servers were when it became ready, by server_key.
-func (s *Session) MCP() map[string]protocol.MCPState {
+// MCPServers is how the session's MCP servers were when it became ready, by server_key:
+// those it was assigned with, and those of the machine's own configuration.
+func (s *Session) MCPServers() map[string]protocol.MCPState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mcp
@@ -310,5 +313,6 @@ func (s *Session) finish(err error) bool {
 		c.err = err
 		close(c.done)
 	}
+	s.servers.end(err)
 	return true
 }

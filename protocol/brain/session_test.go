@@ -196,7 +196,7 @@ func TestSessionStatus(t *testing.T) {
 		status, detail := s.Status()
 		require.Equal(t, protocol.StatusIdle, status)
 		require.Equal(t, "d", detail)
-		require.Empty(t, s.MCP())
+		require.Empty(t, s.MCPServers())
 	})
 }
 

@@ -63,7 +63,7 @@ func maskBytes(key uint32, p []byte) {
 }
 
 func opcodeOf(frame []byte) byte {
-	if isBinary(frame) || isPart(frame) {
+	if isBinary(frame) || isPart(frame) || len(frame) > 0 && frame[0] == takenMark {
 		return opBinary
 	}
 	return opText

@@ -191,6 +191,12 @@ func bare(err error) error {
 	return err
 }
 
+// LookPath is the file that a program's name means to a child that would be started in dir with that
+// environment. A name with a slash is returned as it is, and is relative to dir.
+func LookPath(name, dir string, env []string) (string, error) {
+	return lookPath(name, dir, lookup(env, "PATH"))
+}
+
 // lookPath finds a program in the PATH the child will have, not in the executor's own. Relative
 // entries count from the child's working directory.
 func lookPath(name, dir, path string) (string, error) {

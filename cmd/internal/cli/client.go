@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -26,6 +27,21 @@ type Client struct {
 	// Patience is how long the beginning of an answer is waited for (0: as long as it
 	// takes).
 	Patience time.Duration
+}
+
+// giveUpHeader says until when the sender of a request waits for the beginning of the
+// answer: milliseconds of the system's clock, which is that of both.
+const giveUpHeader = "Give-Up-At"
+
+// GaveUp reports whether the client of a request no longer waits for the answer: what it
+// asks for is not to be done then, since it was told that it is not. conn is the
+// connection that the request came with; nil when it is not known.
+func GaveUp(r *http.Request, conn net.Conn) bool {
+	if r.Context().Err() != nil || conn != nil && PeerLeft(conn) {
+		return true
+	}
+	at, err := strconv.ParseInt(r.Header.Get(giveUpHeader), 10, 64)
+	return err == nil && time.Now().UnixMilli() >= at
 }
 
 // AnswerError is the answer to a request that failed: an object with one member.
@@ -80,6 +96,9 @@ func (c *Client) Stream(ctx context.Context, method, path string, body io.Reader
 	if err != nil {
 		return nil, err
 	}
+	if c.Patience > 0 {
+		r.Header.Set(giveUpHeader, strconv.FormatInt(time.Now().Add(c.Patience).UnixMilli(), 10))
+	}
 	client := http.Client{Transport: &http.Transport{DialContext: c.dial, DisableKeepAlives: true, ResponseHeaderTimeout: c.Patience}}
 	resp, err := client.Do(r)
 	if err != nil || ctx.Err() != nil {
@@ -105,8 +124,26 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, err
 	}
 	defer done()
-	return (&net.Dialer{}).DialContext(ctx, "unix", short)
+	if c.Patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Patience)
+		defer cancel()
+	}
+	for {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", short)
+		if !errors.Is(err, syscall.EAGAIN) { // that many others wait to be accepted
+			return conn, err
+		}
+		select {
+		case <-time.After(dialAgain):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
+
+// dialAgain is how soon a dial is tried again that had no room to wait in.
+const dialAgain = 10 * time.Millisecond
 
 // explain says what it means that a request was not answered, and what to do.
 func (c *Client) explain(ctx context.Context, err error) error {

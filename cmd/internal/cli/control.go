@@ -21,8 +21,8 @@ const (
 	// at which others could use it. It is shorter than the name the socket gets.
 	controlNew = ".c"
 
-	// maxControlConns are served at once; further ones wait to be accepted.
-	maxControlConns = 64
+	// MaxControlConns is how many connections a control socket's server is to have at once.
+	MaxControlConns = 64
 )
 
 // ControlListener is the control socket of a program. Only its owner's processes and
@@ -75,7 +75,7 @@ func listenControl(dir string) (*ControlListener, error) {
 		return nil, err
 	}
 	c := &ControlListener{path: path, file: file}
-	c.Listener = LimitListener(ownOnly{l, &c.refused}, maxControlConns)
+	c.Listener = ownOnly{l, &c.refused}
 	return c, nil
 }
 
@@ -133,12 +133,24 @@ type Peer struct{ UID, PID int }
 
 // PeerOf asks the system who is at the other end; false where it does not say.
 func PeerOf(c net.Conn) (Peer, bool) {
-	if wrapped, ok := c.(*limitedConn); ok {
-		c = wrapped.Conn
-	}
-	u, ok := c.(*net.UnixConn)
+	u, ok := unixConn(c)
 	if !ok {
 		return Peer{}, false
 	}
 	return peerOf(u)
+}
+
+// PeerLeft reports whether the other end of a Unix socket's connection was closed, also
+// when there is something to be read from it yet; false where the system does not say.
+func PeerLeft(c net.Conn) bool {
+	u, ok := unixConn(c)
+	return ok && peerLeft(u)
+}
+
+func unixConn(c net.Conn) (*net.UnixConn, bool) {
+	if wrapped, ok := c.(*limitedConn); ok {
+		c = wrapped.Conn
+	}
+	u, ok := c.(*net.UnixConn)
+	return u, ok
 }

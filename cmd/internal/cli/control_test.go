@@ -23,9 +23,10 @@ func serveControl(t *testing.T, dir string, h http.HandlerFunc) *ControlListener
 	t.Helper()
 	l, err := ListenControl(dir)
 	require.NoError(t, err)
-	server := &http.Server{Handler: h}
+	limit := &Limit{Max: MaxControlConns}
+	server := limit.Guard(&http.Server{Handler: h})
 	var served sync.WaitGroup
-	served.Go(func() { _ = server.Serve(l) })
+	served.Go(func() { _ = server.Serve(limit.Listen(l)) })
 	t.Cleanup(func() {
 		_ = server.Close()
 		served.Wait()
@@ -95,27 +96,6 @@ func TestControlSocketReplacesNothingElse(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// Who opens connections and says nothing keeps others waiting, not the program: places
-// come back with their end.
-func TestControlConnectionsAreBounded(t *testing.T) {
-	dir := t.TempDir()
-	l := serveControl(t, dir, hello)
-	var mute []net.Conn
-	for range maxControlConns {
-		c, err := net.Dial("unix", ControlSocket(dir))
-		require.NoError(t, err)
-		mute = append(mute, c)
-	}
-	require.Eventually(t, func() bool { return len(l.Listener.(*limitListener).room) == maxControlConns }, 10*time.Second, time.Millisecond)
-	c := &Client{Program: "prog", Dir: dir, Patience: 50 * time.Millisecond}
-	assert.ErrorContains(t, c.Do(t.Context(), http.MethodGet, "/", nil, nil), "the prog does not answer within 50ms")
-	for _, m := range mute {
-		_ = m.Close()
-	}
-	c.Patience = 10 * time.Second
-	assert.NoError(t, c.Do(t.Context(), http.MethodGet, "/", nil, nil))
-}
-
 func TestPeer(t *testing.T) {
 	dir := t.TempDir()
 	l, err := ListenControl(dir)
@@ -137,6 +117,16 @@ func TestPeer(t *testing.T) {
 	defer b.Close()
 	_, ok = PeerOf(a)
 	assert.False(t, ok)
+	assert.False(t, PeerLeft(a))
+	if runtime.GOOS == "linux" {
+		assert.False(t, PeerLeft(in))
+		_, err = c.Write([]byte("there is something to read yet"))
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		assert.True(t, PeerLeft(in))
+		require.NoError(t, in.Close())
+		assert.True(t, PeerLeft(in))
+	}
 }
 
 func TestClientExplains(t *testing.T) {
