@@ -36,6 +36,7 @@ func overHTTP(t *testing.T, o gateway.Options, h gateway.HTTPOptions, test func(
 		server := httptest.NewServer(s.clients)
 		defer func() { require.NoError(t, s.clients.Close()) }()
 		defer server.Close()
+		defer server.CloseClientConnections()
 		s.url = server.URL
 		test(t, s)
 	})
@@ -124,7 +125,7 @@ func TestHTTP(t *testing.T) {
 		p.SetProgressToken("t")
 		_, err := c.CallTool(s.ctx, p)
 		require.NoError(t, err)
-		require.NotEmpty(t, told)
+		<-told
 		s.executor("two", echo("echo"))
 		<-changes
 
