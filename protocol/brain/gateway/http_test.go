@@ -101,10 +101,12 @@ func status(t *testing.T, r *http.Response) int {
 func TestHTTP(t *testing.T) {
 	overHTTP(t, gateway.Options{}, gateway.HTTPOptions{}, func(t *testing.T, s *site) {
 		began, ended := make(chan struct{}, 9), make(chan struct{}, 9)
+		heard := make(chan struct{})
 		s.executor("one", echo("echo"), tool("talk", func(ctx context.Context, c *capabilities.Call, in toolInput) (protocol.ToolOutput, error) {
 			for i := range 3 {
 				c.Output(protocol.StreamStdout, fmt.Appendf(nil, "line %d\n", i))
 			}
+			<-heard
 			return protocol.Text("done"), nil
 		}), tool("hang", func(ctx context.Context, c *capabilities.Call, _ toolInput) (protocol.ToolOutput, error) {
 			began <- struct{}{}
@@ -123,15 +125,20 @@ func TestHTTP(t *testing.T) {
 		require.Equal(t, "echo:x", text(s.call(c, "echo", toolInput{Text: "x"})))
 		p := &mcp.CallToolParams{Name: "talk"}
 		p.SetProgressToken("t")
-		_, err := c.CallTool(s.ctx, p)
-		require.NoError(t, err)
+		talked := make(chan error, 1)
+		go func() {
+			_, err := c.CallTool(s.ctx, p)
+			talked <- err
+		}()
 		<-told
+		close(heard)
+		require.NoError(t, <-talked)
 		s.executor("two", echo("echo"))
 		<-changes
 
 		ctx, cancel := context.WithCancel(s.ctx)
 		go func() { <-began; cancel() }()
-		_, err = c.CallTool(ctx, &mcp.CallToolParams{Name: "hang"})
+		_, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "hang"})
 		require.ErrorIs(t, err, context.Canceled)
 		<-ended
 
