@@ -25,16 +25,30 @@ const (
 )
 
 func demoCommand() *cobra.Command {
-	return &cobra.Command{
+	var mcp bool
+	var roots []string
+	level := "warn"
+	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show the whole story in one process, with no setting",
 		Long: `Show the whole story in one process, with no setting: a brain and an executor on
 loopback, a session in a temporary directory, a command, files, live output, a
 connection that is cut while a call runs, and a clean end. The exit code is 0 only
-if every step held.`,
+if every step held.
+
+With --mcp it is something else: an MCP server on standard input and output, with all the
+tools of an executor in the current directory, until the input ends. Its commands may do
+what the user may. The log goes to standard error.`,
+		Example: "  executor demo\n  executor demo --mcp --root ~/project",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
+			if mcp {
+				return runDemoMCP(ctx, roots, level, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			if len(roots) > 0 || cmd.Flags().Changed("log-level") {
+				return cli.Usagef("--root and --log-level are for demo --mcp; the demo itself works in a temporary directory")
+			}
 			out := cmd.OutOrStdout()
 			if cli.JSON(cmd) {
 				out = io.Discard
@@ -48,6 +62,11 @@ if every step held.`,
 			return report.err(cli.JSON(cmd))
 		},
 	}
+	f := c.Flags()
+	f.BoolVar(&mcp, "mcp", false, "be an MCP server on standard input and output")
+	f.StringArrayVar(&roots, "root", nil, "`DIR` to work in with --mcp, DIR:ro for one only to be read; may be repeated (default: the current directory)")
+	f.StringVar(&level, "log-level", level, "`LEVEL` of the log with --mcp: debug, info, warn or error")
+	return c
 }
 
 // demoReport is what came of the demo.

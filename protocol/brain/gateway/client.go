@@ -49,6 +49,11 @@ func (g *Gateway) newClient() (*client, error) {
 	c.server = mcp.NewServer(&mcp.Implementation{Name: g.opts.Name, Version: g.opts.Version}, &mcp.ServerOptions{
 		Instructions: instructions(now),
 		GetSessionID: func() string { return c.id },
+		InitializedHandler: func(context.Context, *mcp.InitializedRequest) {
+			if g.opts.Eager {
+				c.warm()
+			}
+		},
 		Capabilities: &mcp.ServerCapabilities{
 			Tools:     &mcp.ToolCapabilities{ListChanged: true},
 			Resources: &mcp.ResourceCapabilities{ListChanged: true},
@@ -86,6 +91,14 @@ func (c *client) metadata() map[string]string {
 		}
 	}
 	return m
+}
+
+// warm assigns sessions that will be needed.
+func (c *client) warm() {
+	for _, m := range c.g.table().members {
+		h := c.hand(m.x)
+		c.goes(func() { _, _ = h.get(c.ctx) })
+	}
 }
 
 // goes runs f on a goroutine that close waits for; false when the client is gone.

@@ -52,6 +52,10 @@ type Options struct {
 	// there is none (default 5 s): many clients ask for the tools only once.
 	Wait time.Duration
 
+	// Eager assigns a client's sessions as soon as it is initialized, not when they are
+	// first needed.
+	Eager bool
+
 	MaxCalls         int   // at once for each client and executor; others wait (default 32)
 	MaxClients       int   // sessions over HTTP at once (default 256)
 	MaxResourceBytes int64 // of one file that is read (default 4 MiB)
