@@ -39,7 +39,7 @@ func hostChecks(s *settings) []doctor.Check {
 // Room for state: results are kept until they are delivered.
 const (
 	littleState = 1 << 30
-	noState     = 64 << 20
+	noState     = 64 << 10 // there is nothing to begin with
 )
 
 // checkState looks whether the state can be kept, and whether an executor keeps it there.
@@ -66,7 +66,8 @@ func checkState(ctx context.Context, dir string) doctor.Result {
 	default:
 		results = append(results, doctor.Of(doctor.OK, "", "no executor runs"))
 	}
-	return doctor.Join(append(results, doctor.Space(ctx, dir, "--state-dir", littleState, noState))...)
+	return doctor.Join(append(results, doctor.Space(ctx, dir, "--state-dir",
+		"when it is full, results are kept in memory until they are delivered, 8 MiB of them, and calls beyond that are refused", littleState, noState))...)
 }
 
 // checkRoots looks whether sessions could work in the roots.
@@ -94,7 +95,7 @@ func checkRoots(ctx context.Context, list []string, stateDir string) doctor.Resu
 		default:
 			results = append(results, doctor.Of(doctor.OK, "", "%s", rootNames(roots)[0]))
 		}
-		if space := doctor.Space(ctx, path, "--root", littleState, 0); space.Status == doctor.Warn {
+		if space := doctor.Space(ctx, path, "--root", "when it is full, tools fail that write", littleState, 0); space.Status == doctor.Warn {
 			results = append(results, space)
 		}
 	}
