@@ -202,7 +202,7 @@ func TestDoctorBesideARunningExecutor(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(d.stdout.String()), &got))
 	assert.True(t, got.OK)
-	assert.Len(t, got.Checks, 21)
+	assert.Len(t, got.Checks, 22)
 
 	out, errs, code := s.brain("call", "bash", `{"command":"echo still here"}`)
 	assert.Equal(t, "still here\n", out, errs)

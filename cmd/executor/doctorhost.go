@@ -31,6 +31,7 @@ func hostChecks(s *settings) []doctor.Check {
 		// A program that a profile leaves running is not to be taken for a command's.
 		{Name: "child processes", After: []string{"shell", doctor.Token}, Run: checkChildren},
 		{Name: "sandbox", Run: func(context.Context) doctor.Result { return checkSandbox(s) }},
+		{Name: "MCP servers", Run: func(context.Context) doctor.Result { return checkMCPServers(s) }},
 		{Name: "file limits", Run: doctor.Limits},
 		{Name: "systemd", Run: func(ctx context.Context) doctor.Result { return newSystemd().check(ctx) }},
 	}
