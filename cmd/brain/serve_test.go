@@ -28,7 +28,12 @@ import (
 	"github.com/agent-executor/executor/protocol"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("BRAIN_TEST_PROGRAM") != "" { // this is the program itself
+		os.Exit(cli.Main(context.Background(), newRoot()))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const testToken = "0123456789abcdef-test-token"
 

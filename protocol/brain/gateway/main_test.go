@@ -211,3 +211,22 @@ func echo(name string) capabilities.Capability {
 		return protocol.Text(name + ":" + in.Text), nil
 	})
 }
+
+// sleepy is a tool that sleeps.
+func sleepy() capabilities.Capability {
+	return tool("sleep", func(ctx context.Context, c *capabilities.Call, in toolInput) (protocol.ToolOutput, error) {
+		select {
+		case <-time.After(time.Duration(in.N) * time.Millisecond):
+			return protocol.Text("slept"), nil
+		case <-ctx.Done():
+			return protocol.ToolOutput{}, ctx.Err()
+		}
+	})
+}
+
+// whoami is a tool that says in which session it is.
+func whoami() capabilities.Capability {
+	return tool("whoami", func(_ context.Context, c *capabilities.Call, _ toolInput) (protocol.ToolOutput, error) {
+		return protocol.Text(c.Session().ID()), nil
+	})
+}
