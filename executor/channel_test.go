@@ -159,6 +159,33 @@ func TestChannelSurvivesDisconnects(t *testing.T) {
 	})
 }
 
+// TestChannelInMemory: brain and executor in one process need no network for channels.
+func TestChannelInMemory(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		b := w.brain(brain.Options{})
+		server := newChannelServer()
+		var serving sync.WaitGroup
+		w.ends = append(w.ends, serving.Wait)
+		w.run(func(o *Options) {
+			o.DialChannel = func(_ context.Context, _ string, target protocol.ChannelTarget) (rpc.Frames, error) {
+				here, there := rpc.Pipe()
+				serving.Go(func() { _ = b.ServeChannel(there, brain.Principal{}, target) })
+				return here, nil
+			}
+		}, server)
+		x, err := b.WaitExecutor(w.ctx)
+		require.NoError(t, err)
+		s, err := x.Assign(w.ctx, protocol.SessionAssignParams{})
+		require.NoError(t, err)
+		client := mcpClient(t, w.ctx, s, "test")
+		got, err := pad(w.ctx, client, "a", 10)
+		require.NoError(t, err)
+		require.Equal(t, "axxxxxxxxxx", got)
+		require.NoError(t, client.Close())
+		require.NoError(t, s.Stop(w.ctx, "done"))
+	})
+}
+
 // TestChannelIsClosedByTheBrain: a client that is closed ends that run of its server, and
 // the next client talks to the next run.
 func TestChannelIsClosedByTheBrain(t *testing.T) {

@@ -400,10 +400,11 @@ func TestWaitingCallAfterAKill(t *testing.T) {
 		settle()
 		w.restart(l.options, counted(&ran), h)
 		sleep(time.Minute)
+		reasons := map[string]string{"waiting": protocol.ReasonExecutorRestarted, "running": protocol.ReasonOutcomeUnknown}
 		for id, says := range map[string]string{"waiting": "it had not started", "running": "whether it has done its work is not known"} {
 			r := stored.last[id]
 			require.Equal(t, protocol.OutcomeFailed, r.Outcome, id)
-			require.Equal(t, protocol.ReasonOutcomeUnknown, r.Error.Reason)
+			require.Equal(t, reasons[id], r.Error.Reason)
 			require.Contains(t, text(r), says)
 		}
 		require.Zero(t, ran.Load())

@@ -84,7 +84,7 @@ func (e *Executor) spillLate(r protocol.ToolResultParams, text string) string {
 // nothing in it to be left out.
 func isTooLarge(r protocol.ToolResultParams) bool {
 	return r.Error != nil && r.Structured == nil && len(r.Content) == 1 &&
-		(r.Error.Code == protocol.CodePayloadTooLarge || r.Error.Reason == protocol.ReasonOutcomeUnknown)
+		(r.Error.Code == protocol.CodePayloadTooLarge || r.Error.Reason == protocol.ReasonOutcomeUnknown || r.Error.Reason == protocol.ReasonExecutorRestarted)
 }
 
 func toolError(e *protocol.Error) *protocol.ToolError {

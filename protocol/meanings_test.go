@@ -378,7 +378,7 @@ var reasonMeanings = map[string]string{
 	"stale_file":                 "with conflict: the file changed since this session read it, or was never read",
 	"ambiguous_match":            "with conflict: the text to replace is there more than once",
 	"no_match":                   "with not_found: the text to replace is not there",
-	"executor_restarted":         "of a process: it went with the executor that ran it",
+	"executor_restarted":         "of a process: it went with the executor that ran it; of a call: the executor ended before it had begun to run it, and it does not run",
 	"draining":                   "with executor_busy: the executor is leaving and takes no new work",
 }
 

@@ -37,13 +37,22 @@ func (e *envelope) response() bool { return e.id != nil && !e.method }
 func (e *envelope) known() bool { return e.version && (e.method || e.answer) }
 
 func (e *envelope) write(p []byte) {
+	quote := -1 // where the next one is
 	for i := 0; i < len(p); i++ {
 		if e.quoted && !e.escaped && !e.keeps { // most of a long message is text
-			next := bytes.IndexAny(p[i:], `"\`)
+			if quote < i {
+				quote = len(p)
+				if next := bytes.IndexByte(p[i:], '"'); next >= 0 {
+					quote = i + next
+				}
+			}
+			next := bytes.IndexByte(p[i:quote], '\\')
 			if next < 0 {
+				next = quote - i
+			}
+			if i += next; i == len(p) {
 				return
 			}
-			i += next
 		}
 		c := p[i]
 		if e.quoted {

@@ -15,8 +15,10 @@ import (
 	"github.com/agent-executor/executor/capabilities/exec"
 	"github.com/agent-executor/executor/capabilities/files"
 	"github.com/agent-executor/executor/capabilities/git"
+	"github.com/agent-executor/executor/capabilities/mcp"
 	"github.com/agent-executor/executor/capabilities/process"
 	"github.com/agent-executor/executor/capabilities/shell"
+	"github.com/agent-executor/executor/protocol"
 )
 
 // Config is what the capabilities need to know of the executor they are part of.
@@ -39,6 +41,11 @@ type Config struct {
 
 	// ExecTools are programs of the user's, each a tool.
 	ExecTools []exec.Tool
+
+	// MCPServers are the user's own, for every session; NoMCPOverHTTP says why the brain names none that are
+	// reached over HTTP, "" for it may.
+	MCPServers    []protocol.MCPServer
+	NoMCPOverHTTP string
 }
 
 // All makes every capability, in the order they are registered in. It starts
@@ -50,6 +57,7 @@ func All(c Config) []capabilities.Capability {
 		files.New(files.Options{Roots: c.Roots, MaxTextBytes: c.InlineResultBytes}),
 		git.New(git.Options{Subcommands: c.GitSubcommands, AllowHooks: c.GitHooks, AllowFilters: c.GitFilters,
 			Secrets: c.Secrets, InlineBytes: c.InlineResultBytes, Children: c.Children}),
+		mcp.New(mcp.Options{Servers: c.MCPServers, NoHTTP: c.NoMCPOverHTTP, Secrets: c.Secrets, Children: c.Children}),
 		// Last, so that a name that the user chose is never one of the others'.
 		exec.New(exec.Options{Tools: c.ExecTools, Secrets: c.Secrets, InlineBytes: c.InlineResultBytes, Children: c.Children}),
 	}

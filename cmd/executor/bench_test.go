@@ -161,6 +161,8 @@ func playRole(role string) {
 			runtime.KeepAlive(held)
 		}()
 		main()
+	case "mcpserver":
+		playMCPServer()
 	case "clock":
 		tellTime()
 	default:

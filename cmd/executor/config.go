@@ -57,7 +57,9 @@ func resolveAll(flags *pflag.FlagSet, given *settings, environ []string) *resolv
 		case flags.Changed(t.flag):
 			o = origin{Kind: originFlag, Name: "--" + t.flag}
 			reflect.ValueOf(t.value(s)).Elem().Set(reflect.ValueOf(t.value(given)).Elem())
-			err = t.cleanFlag(s)
+			if err = t.cleanFlag(s); err == nil && t.private != nil && t.private(s) {
+				err = errSecretInFlag
+			}
 		case text != "":
 			var texts []string
 			if texts, err = t.texts(text); err == nil {
@@ -297,6 +299,7 @@ func (r *resolved) applyFile(path string, raw []byte) {
 		}
 	}
 	r.judgeWriters(path, seen)
+	r.judgeReaders(path, seen)
 }
 
 // setFromFile is set for texts of a file, in which paths are relative to it.

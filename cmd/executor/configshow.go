@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/agent-executor/executor/cmd/internal/cli"
+	"github.com/agent-executor/executor/executor/redact"
 )
 
 func configShowCommand() *cobra.Command {
@@ -152,11 +153,28 @@ func withoutSecrets(value any) any {
 	case map[string]any:
 		out := map[string]any{}
 		for k, e := range v {
-			out[k] = withoutSecrets(e)
+			if out[k] = withoutSecrets(e); k == "secret_env" || k == "env" {
+				out[k] = hideValues(e, k == "secret_env")
+			}
 		}
 		return out
 	}
 	return value
+}
+
+// hideValues is a mapping without its values, all or those with the name of a secret.
+func hideValues(value any, all bool) any {
+	out := map[string]any{}
+	of, ok := value.(map[string]any)
+	if !ok {
+		return "…"
+	}
+	for k, e := range of {
+		if out[k] = withoutSecrets(e); all || redact.Sensitive(k) {
+			out[k] = "…"
+		}
+	}
+	return out
 }
 
 // secretFlag is a word behind which a secret stands as a word of its own.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,7 +77,7 @@ func doctorChecks(r *resolved, hide *cli.Redactor) []doctor.Check {
 func (r *resolved) checkConfiguration() doctor.Result {
 	const remedy = "correct it; executor config check says the same"
 	own := map[string]bool{"token_file": true, "environment_key_file": true, "root": true, "state_dir": true}
-	warnings := r.warnings
+	warnings := slices.Concat(r.warnings, policyWarnings(&r.settings)) // the others of a start have checks of their own
 	if len(r.problems) == 0 {
 		r.checkStart()
 	}

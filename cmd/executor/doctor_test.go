@@ -91,6 +91,16 @@ func TestDoctorLooksAtTheStateDirectory(t *testing.T) {
 	require.NoError(t, err)
 	assertResult(t, look(), doctor.OK, "an executor runs, pid ", "")
 	require.NoError(t, lock.Close())
+	if runtime.GOOS == "linux" {
+		dir = "/proc/x"
+		assertResult(t, look(), doctor.Fail, "/proc is the system's own (proc), and keeps no files", "name another with --state-dir")
+	}
+}
+
+// Little room is a warning that says what happens then: the executor works on.
+func TestDoctorLooksAtTheRoom(t *testing.T) {
+	assertResult(t, doctor.Space(t.Context(), t.TempDir(), "--state-dir", "what then", 1<<62, 0), doctor.Warn, "free; what then", "name another place with --state-dir")
+	assertResult(t, doctor.Space(t.Context(), t.TempDir(), "--state-dir", "what then", 1<<62, 1<<61), doctor.Fail, "that are needed", "make room")
 }
 
 func TestDoctorLooksAtTheRoots(t *testing.T) {
@@ -192,7 +202,7 @@ func TestDoctorBesideARunningExecutor(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(d.stdout.String()), &got))
 	assert.True(t, got.OK)
-	assert.Len(t, got.Checks, 21)
+	assert.Len(t, got.Checks, 22)
 
 	out, errs, code := s.brain("call", "bash", `{"command":"echo still here"}`)
 	assert.Equal(t, "still here\n", out, errs)

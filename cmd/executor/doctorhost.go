@@ -31,6 +31,7 @@ func hostChecks(s *settings) []doctor.Check {
 		// A program that a profile leaves running is not to be taken for a command's.
 		{Name: "child processes", After: []string{"shell", doctor.Token}, Run: checkChildren},
 		{Name: "sandbox", Run: func(context.Context) doctor.Result { return checkSandbox(s) }},
+		{Name: "MCP servers", Run: func(context.Context) doctor.Result { return checkMCPServers(s) }},
 		{Name: "file limits", Run: doctor.Limits},
 		{Name: "systemd", Run: func(ctx context.Context) doctor.Result { return newSystemd().check(ctx) }},
 	}
@@ -39,7 +40,7 @@ func hostChecks(s *settings) []doctor.Check {
 // Room for state: results are kept until they are delivered.
 const (
 	littleState = 1 << 30
-	noState     = 64 << 20
+	noState     = 64 << 10 // there is nothing to begin with
 )
 
 // checkState looks whether the state can be kept, and whether an executor keeps it there.
@@ -66,7 +67,8 @@ func checkState(ctx context.Context, dir string) doctor.Result {
 	default:
 		results = append(results, doctor.Of(doctor.OK, "", "no executor runs"))
 	}
-	return doctor.Join(append(results, doctor.Space(ctx, dir, "--state-dir", littleState, noState))...)
+	return doctor.Join(append(results, doctor.Space(ctx, dir, "--state-dir",
+		"when it is full, results are kept in memory until they are delivered, 8 MiB of them, and calls beyond that are refused", littleState, noState))...)
 }
 
 // checkRoots looks whether sessions could work in the roots.
@@ -94,7 +96,7 @@ func checkRoots(ctx context.Context, list []string, stateDir string) doctor.Resu
 		default:
 			results = append(results, doctor.Of(doctor.OK, "", "%s", rootNames(roots)[0]))
 		}
-		if space := doctor.Space(ctx, path, "--root", littleState, 0); space.Status == doctor.Warn {
+		if space := doctor.Space(ctx, path, "--root", "when it is full, tools fail that write", littleState, 0); space.Status == doctor.Warn {
 			results = append(results, space)
 		}
 	}

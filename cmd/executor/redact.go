@@ -36,6 +36,7 @@ func learn(s *settings, hide *cli.Redactor, environ []string) (warnings []string
 			hide.Secrets().Add(value)
 		}
 	}
+	hide.Secrets().Add(mcpSecrets(s)...)
 	for _, name := range s.Redact {
 		value, is := known[name]
 		if strings.ContainsRune(name, os.PathSeparator) {
@@ -99,6 +100,11 @@ func (c sessionSecrets) Install(r *capabilities.Registrar) error {
 		var values []string
 		for name, value := range s.Env() {
 			if redact.Sensitive(name) && !isPath(value) {
+				values = append(values, value)
+			}
+		}
+		for _, m := range s.Assign().MCPServers {
+			for _, value := range m.Transport.SecretEnv {
 				values = append(values, value)
 			}
 		}

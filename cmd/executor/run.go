@@ -276,6 +276,10 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 	if config.ExecTools, err = execTools(s.ExecTools); err != nil {
 		return p, cli.Usagef("exec_tools: %w", err)
 	}
+	if config.MCPServers, err = mcpServers(s.MCPServers); err != nil {
+		return p, cli.Usagef("mcp_servers: %w", err)
+	}
+	config.NoMCPOverHTTP = noMCPOverHTTP(s)
 	if first != "" && !slices.Contains(config.Secrets, first) {
 		config.Secrets = append(slices.Clip(config.Secrets), first)
 	}

@@ -65,6 +65,7 @@ type settings struct {
 	DrainTimeout      time.Duration
 
 	ExecTools      []string // each a JSON object, or a list of them
+	MCPServers     []string // the same
 	GitSubcommands []string
 	GitHooks       bool
 	GitFilters     bool
@@ -118,18 +119,19 @@ func defaultSettings() settings {
 // setting is one line of the table below: a flag, a variable and a key of the
 // configuration file in one.
 type setting struct {
-	flag   string
-	usage  string                  // with its argument in backquotes
-	value  func(s *settings) any   // points to where it is kept; its type decides the syntax
-	option string                  // the field of executor.Options it ends up in, if any
-	oneOf  []string                // the only values
-	orNone bool                    // a number that may be 0, which is no limit
-	signed bool                    // a number that refuse alone judges
-	path   bool                    // a path: ~/ is the home, and relative to the file it is in
-	split  func(s string) []string // a list's variable into its elements (default: as PATH is)
-	refuse func(s *settings) error // what the value's type alone does not say
-	object bool                    // in the file a mapping or a list of them; kept as JSON
-	code   bool                    // says what is run, so nobody else may write the file it is in
+	flag    string
+	usage   string                  // with its argument in backquotes
+	value   func(s *settings) any   // points to where it is kept; its type decides the syntax
+	option  string                  // the field of executor.Options it ends up in, if any
+	oneOf   []string                // the only values
+	orNone  bool                    // a number that may be 0, which is no limit
+	signed  bool                    // a number that refuse alone judges
+	path    bool                    // a path: ~/ is the home, and relative to the file it is in
+	split   func(s string) []string // a list's variable into its elements (default: as PATH is)
+	refuse  func(s *settings) error // what the value's type alone does not say
+	object  bool                    // in the file a mapping or a list of them; kept as JSON
+	private func(s *settings) bool  // says whether there are secrets in it, which are no flags and in no file that others read
+	code    bool                    // says what is run, so nobody else may write the file it is in
 }
 
 // minRequestTimeout is shorter than any network needs.
@@ -236,6 +238,8 @@ var table = []setting{
 
 	{flag: "exec-tools", usage: "a program as a tool, `JSON`: {\"name\": \"test\", \"command\": [\"make\", \"test\"], \"description\": \"…\", \"timeout\": \"5m\"}; may be repeated, or be a list of them",
 		value: func(s *settings) any { return &s.ExecTools }, object: true, code: true, split: splitLines, refuse: refuseExecTools},
+	{flag: "mcp-servers", usage: "an MCP server of the user's for every session, `JSON`: {\"server_key\": \"files\", \"transport\": {\"command\": \"npx\", \"args\": [\"-y\", \"…\"]}}, with url instead of command for one over HTTP; with cwd, env, secret_env (in no flag), command_sha256 and timeout_ms; may be repeated, or be a list of them",
+		value: func(s *settings) any { return &s.MCPServers }, object: true, code: true, split: splitLines, refuse: refuseMCPServers, private: hasMCPSecrets},
 	{flag: "git-subcommands", usage: "`LIST` of what the tool git can do besides, with commas: add, describe, ls-files, rev-parse",
 		value: func(s *settings) any { return &s.GitSubcommands }, refuse: refuseGitSubcommands},
 	{flag: "git-hooks", usage: "let the tool git run hooks; they are programs of the repository",

@@ -117,6 +117,8 @@ func sample(row setting) string {
 		return "127.0.0.1:9464"
 	case row.flag == "exec-tools":
 		return `{"command":["make","test"],"name":"test"}`
+	case row.flag == "mcp-servers":
+		return `{"server_key":"files","transport":{"command":"x"}}`
 	case row.flag == "policy":
 		return `{"action":"deny","command":"git push"}`
 	case row.flag == "git-subcommands":

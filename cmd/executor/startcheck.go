@@ -21,6 +21,9 @@ func (r *resolved) checkStart() {
 	r.checkBrains(hide)
 	r.checkCredentials(hide)
 	r.checkPlaces()
+	for _, text := range policyWarnings(s) {
+		r.warn(text)
+	}
 	if s.MaxBackoff < s.MinBackoff {
 		r.add(r.at("max-backoff", "max_backoff %v is less than min_backoff %v; raise it, or lower the other", s.MaxBackoff, s.MinBackoff))
 	}

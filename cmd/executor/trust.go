@@ -69,6 +69,9 @@ func (t *trusted) prepare(next *settings) (apply func(), err error) {
 	}
 	return func() {
 		t.gate.SetPolicy(p)
+		for _, text := range policyWarnings(&one) {
+			t.zap.Warn(text)
+		}
 		t.zap.Info("what the brain asks for is decided by", zap.String("trust", one.Trust), zap.Int("policy", len(one.Policy)),
 			zap.Int("allowed_always", len(t.desk.Rules())))
 	}, nil

@@ -158,7 +158,7 @@ func TestApprovalsEndToEnd(t *testing.T) {
 	r.stopExecutor(syscall.SIGKILL)
 	r.startExecutor("--trust", "ask", "--approval-timeout", "1s")
 	res = result(call)
-	require.Equal(t, protocol.ReasonOutcomeUnknown, res.Error.Reason)
+	require.Equal(t, protocol.ReasonExecutorRestarted, res.Error.Reason)
 	require.Contains(t, textOf(res), "it had not started")
 	require.False(t, file("killed"))
 	s, err = r.current(ctx)

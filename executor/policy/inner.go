@@ -22,18 +22,28 @@ var wrappers = map[string]int{
 // opaque are programs that take commands in a form that is not looked into.
 var opaque = words("source . su ssh rsh slogin mosh at batch crontab vi vim nvim view ex ed emacs nano pico gdb lldb expect tclsh wish screen tmux dtach " +
 	"osascript perl ruby irb node nodejs deno bun php lua luajit guile R Rscript julia ghci groovy jshell scala python python2 python3 ipython pypy pypy3 " +
-	"m4 sqlite3 psql mysql coreutils docker podman kubectl nerdctl lxc-attach machinectl enable bind complete compgen hash alias unalias mapfile readarray")
+	"m4 sqlite3 psql mysql coreutils docker podman kubectl nerdctl lxc-attach machinectl enable bind complete compgen hash alias unalias mapfile readarray fc")
 
 // carriers are options of programs whose value is a command, or is where commands come from.
 var carriers = map[string][]string{
-	"git":   {"-c", "--config-env", "--exec-path", "--upload-pack", "--receive-pack", "--exec", "-x", "-O", "--open-files-in-pager", "--ext-diff", "--extcmd", "-u"},
+	"git":   {"--config-env", "--exec-path", "--upload-pack", "--receive-pack", "--exec", "--open-files-in-pager", "--ext-diff", "--extcmd", "--template"},
 	"tar":   {"--to-command", "--checkpoint-action", "-I", "--use-compress-program", "-F", "--info-script", "--new-volume-script", "--rsh-command", "--rmt-command"},
 	"rsync": {"-e", "--rsh", "--rsync-path"}, "scp": {"-S", "-o"}, "sftp": {"-S", "-o", "-D"}, "sort": {"--compress-program"}, "rg": {"--pre", "--hostname-bin"},
-	"man": {"-P", "--pager", "-H", "--html"}, "zip": {"-TT", "--unzip-command"}, "less": {"+"}, "make": {"-f", "--file", "--makefile", "--eval", "-C"},
-	"gmake": {"-f", "--file", "--makefile", "--eval", "-C"}, "curl": {"-K", "--config"}, "wget": {"--use-askpass", "-e", "--execute"}, "tcpdump": {"-z"}, "split": {"--filter"},
-	"fzf": {"--preview", "--bind"}, "fd": {"-x", "--exec", "-X", "--exec-batch"}, "fdfind": {"-x", "--exec", "-X", "--exec-batch"}, "go": {"-exec", "-toolexec", "-vettool"},
-	"gcc": {"-wrapper", "-B"}, "cc": {"-wrapper", "-B"}, "ld": {"-plugin"}, "printf": {"-v"},
+	"man": {"-P", "--pager", "-H", "--html"}, "zip": {"-TT", "--unzip-command"}, "less": {"+", "-k", "--lesskey-file", "--lesskey-src", "--lesskey-content"}, "more": {"+!"}, "make": {"-f", "--file", "--makefile", "--eval", "-C"},
+	"gmake": {"-f", "--file", "--makefile", "--eval", "-C"}, "curl": {"-K", "--config", "--engine"}, "wget": {"--use-askpass", "-e", "--execute"}, "tcpdump": {"-z"}, "split": {"--filter"},
+	"fzf": {"--preview", "--bind"}, "fd": {"-x", "--exec", "-X", "--exec-batch"}, "fdfind": {"-x", "--exec", "-X", "--exec-batch"}, "go": {"-exec", "-toolexec", "-vettool", "-ldflags", "-overlay"},
+	"gcc": compiler, "cc": compiler, "g++": compiler, "c++": compiler, "clang": compiler, "ld": {"-plugin", "--plugin", "@"}, "ar": {"--plugin"}, "nm": {"--plugin"}, "strip": {"--plugin"},
+	"rustc": {"-C", "--codegen", "-Z", "@"}, "javac": {"-J", "-processor", "--processor", "@"}, "printf": {"-v"},
+	"install": {"--strip-program"}, "patch": {"-e", "--ed"}, "mount": {"-t", "--types"},
+	"ssh-keygen": {"-D", "-w"}, "openssl": {"engine", "-engine", "-provider", "-provider-path", "-config"},
+	"gpg": {"--agent-program", "--dirmngr-program", "--keyboxd-program", "--photo-viewer", "--exec-path", "--options", "--homedir"},
 }
+
+// compiler are those of a compiler.
+var compiler = words("-wrapper -B -fplugin -specs --specs -fuse-ld -load -Xclang -Xlinker -Wl,-plugin, -Wl,--plugin, @")
+
+// clusters are programs whose options of one letter may stand together: -avze.
+var clusters = words("rsync scp sftp tar man curl wget fd fdfind tcpdump less ssh-keygen mount patch")
 
 // gitRuns are subcommands of git that take commands.
 var gitRuns = words("bisect rebase submodule filter-branch difftool mergetool config daemon send-email instaweb shell for-each-repo hook")
@@ -242,18 +252,31 @@ func plainSedOption(o string) bool {
 
 // ofCarrier looks for options whose value is a command.
 func (s *script) ofCarrier(name string, args simple) {
-	for _, a := range args {
+	for i, a := range args {
 		for _, o := range carriers[name] {
-			if a.text == o || strings.HasPrefix(a.text, o+"=") ||
-				len(o) == 2 && strings.HasPrefix(a.text, o) ||
-				strings.HasPrefix(o, "--") && len(a.text) > 4 && strings.HasPrefix(o, strings.SplitN(a.text, "=", 2)[0]) {
+			if carries(name, o, a.text) || name == "tar" && i == 0 && carries(name, o, "-"+a.text) { // tar xIf
 				s.doubt("the option %s of %s can run programs", brief(a.text), name)
 			}
 		}
-		if name == "git" && a.known && slices.Contains(gitRuns, a.text) {
-			s.doubt("git %s can run programs", a.text)
-		}
 	}
+}
+
+// carries reports whether an argument is an option, with its value perhaps.
+func carries(name, option, arg string) bool {
+	switch {
+	case arg == option || strings.HasPrefix(arg, option+"="):
+		return true
+	case strings.HasPrefix(option, "--"): // it may be shortened
+		return len(arg) > 4 && strings.HasPrefix(option, strings.SplitN(arg, "=", 2)[0])
+	case len(option) <= 2 || strings.HasPrefix(option, "-f") || strings.HasSuffix(option, ","): // its value follows at once
+		return strings.HasPrefix(arg, option) || len(option) == 2 && option[0] == '-' && slices.Contains(clusters, name) && inCluster(arg, option[1:])
+	}
+	return strings.HasPrefix(option, "-") && arg == "-"+option // -provider is also --provider
+}
+
+// inCluster reports whether an option of one letter is among those that stand together.
+func inCluster(arg, letter string) bool {
+	return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' && strings.Contains(arg, letter)
 }
 
 // interactive notes that input comes later: a shell, or what reads programs, runs it.

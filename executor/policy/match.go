@@ -211,6 +211,9 @@ func reaches(dir form, pattern string) bool {
 	return err == nil && ok
 }
 
+// MatchName reports whether a name is what a pattern of a rule's Tool is for.
+func MatchName(pattern, name string) bool { return wildcard(pattern, name) }
+
 // wildcard matches a text with a pattern of * and ?.
 func wildcard(pattern, text string) bool {
 	star, mark := -1, 0

@@ -1,19 +1,21 @@
 package policy
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
 
 // ordinary are programs, beside those that only read, that run no other: what their arguments say is no command.
 var ordinary = words("cp mv rm rmdir mkdir touch chmod chown chgrp ln unlink install mktemp dd tee truncate sync sleep shred tar gzip gunzip zcat bzip2 bunzip2 xz unxz zstd unzip zip " +
-	"rsync scp sftp curl wget ping dig host nslookup kill pkill killall pgrep lsof ss netstat ip ifconfig mount umount split csplit iconv dos2unix patch yes expr factor numfmt shuf tsort " +
+	"rsync scp sftp curl wget ping dig host nslookup kill pkill killall pgrep lsof ss netstat ifconfig mount umount split csplit iconv dos2unix patch yes expr factor numfmt shuf tsort " +
 	"less more man top htop wait jobs fg bg disown read let export unset local declare typeset readonly set shopt shift return exit break continue pushd popd dirs umask ulimit getopts times history " +
 	"go gofmt gcc cc g++ c++ ld ar nm objdump strip clang rustc javac tsc git egrep fgrep lscpu lsblk who w last tty stty clear reset tput logger sum md5 sha gpg openssl ssh-keygen")
 
 // runners do what files say, that are not looked into. A list of arguments: only where one of them is given.
 var runners = map[string][]string{
 	"make": nil, "gmake": nil, "ninja": nil, "just": nil, "rake": nil, "task": nil, "ant": nil, "mvn": nil, "gradle": nil, "tox": nil, "nox": nil, "scons": nil, "bazel": nil, "meson": nil,
+	"npx": nil, "bunx": nil, "uvx": nil, "pipx": nil, "uv": nil, "poetry": nil, "pipenv": nil, "bundle": nil, "direnv": nil, "mise": nil, "nix": nil, "nix-shell": nil, "cmake": nil, "dotnet": nil, "composer": nil, "mix": nil, "sbt": nil, "lein": nil, "gulp": nil, "grunt": nil,
 	"npm": nil, "yarn": nil, "pnpm": nil, "pip": nil, "pip3": nil, "cargo": nil, "run-parts": nil, "start-stop-daemon": nil, "go": {"run", "generate", "tool"},
 }
 
@@ -82,20 +84,52 @@ var gitCommands = words("add am annotate apply archive bisect blame branch bugre
 	"repack replace request-pull rerere reset restore rev-list rev-parse revert rm send-email send-pack shortlog show show-branch show-index show-ref sparse-checkout stage stash status " +
 	"stripspace submodule switch symbolic-ref tag unpack-file update-index update-ref update-server-info var verify-commit verify-pack verify-tag version whatchanged worktree write-tree daemon shell")
 
-// ofGit notes a subcommand that may be an alias: of another one, or of any program.
+// gitShort are options of one letter whose value is a command, by the subcommand that has them. -c is one in front of
+// all subcommands.
+var gitShort = map[string]string{"clone": "cu", "grep": "O", "difftool": "x"}
+
+// gitRemote are subcommands that are given a repository, which gitHelper finds to be one that a program reaches: in
+// ext::command the command itself.
+var (
+	gitRemote = words("clone fetch pull push remote ls-remote archive submodule fetch-pack send-pack")
+	gitHelper = regexp.MustCompile(`^(-.*=)?[a-zA-Z0-9+_-]+::`)
+)
+
+// ofGit notes a subcommand that may be an alias, of another one or of any program, and what makes one of git's own run
+// programs.
 func (s *script) ofGit(args simple) {
+	subcommand := ""
 	for i := 0; i < len(args); i++ {
-		switch a := args[i]; {
+		a := args[i]
+		if a.known && slices.Contains(gitRemote, subcommand) && gitHelper.MatchString(a.text) {
+			s.doubt("git reaches %s through another program", brief(a.text))
+		}
+		if subcommand != "" {
+			for _, letter := range gitShort[subcommand] {
+				if inCluster(a.text, string(letter)) {
+					s.doubt("the option %s of git %s can run programs", brief(a.text), subcommand)
+				}
+			}
+			continue
+		}
+		switch {
 		case !a.known:
-			return // which is asked about where a rule is about git
-		case slices.Contains([]string{"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env", "--attr-source"}, a.text):
+			s.doubt("what git does is made up at run time")
+			return
+		case a.text == "-c":
+			s.doubt("the option -c of git can run programs")
+			i++
+		case slices.Contains([]string{"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env", "--attr-source"}, a.text):
 			i++
 		case strings.HasPrefix(a.text, "-"):
 		default:
-			if !slices.Contains(gitCommands, a.text) {
+			subcommand = a.text
+			switch {
+			case !slices.Contains(gitCommands, a.text):
 				s.doubt("git %s may be an alias, or a program", brief(a.text))
+			case slices.Contains(gitRuns, a.text):
+				s.doubt("git %s can run programs", a.text)
 			}
-			return
 		}
 	}
 }

@@ -26,6 +26,34 @@ func TestDenyBehindUnknownPrograms(t *testing.T) {
 	}
 }
 
+// Programs that run others by an option, a plugin or a name that is looked up are asked about whatever a rule is
+// about, and their everyday use is not.
+func TestDenyBehindOptions(t *testing.T) {
+	p := trusting(t, TrustFull, Rule{Command: Words{"rm"}, Action: Deny})
+	for _, script := range []string{
+		"git clone 'ext::sh -c x'", "git fetch ext::x", "git ls-remote 'ext::sh -c x% y'", "git remote add e ext::x", "git submodule add x", "git -c core.sshCommand=x fetch", "git -c core.fsmonitor=x status", "git clone -c core.sshCommand=x u", "git clone -qc a=b u", "git clone --config a=b u",
+		"git clone -u x u", "git clone --upl=x u", "git clone --template=x u", "git fetch --upload-pack x u", "git push --receive-pack=x", "git grep -Ox y", "git grep -nO y", "git grep --open-files-in-pager=x y", "git difftool -x y", "git archive --exec=x --remote=y", "git --exec-path=x status", "git $X status", "git diff --ext-diff",
+		"install --strip-program=x -s a b", "install -s --strip-prog=x a b", "less +!x f", "less +F f", "less --lesskey-src=x f", "ssh-keygen -D ./lib.so", "ssh-keygen -qD lib", "ssh-keygen -w lib", "openssl engine -t x", "openssl req -engine x", "openssl req --provider x", "openssl req -config x", "gpg --photo-viewer x -k", "gpg --agent-program=x -k",
+		"fc -s", "fc -e x", "npx cowsay", "npx --yes x", "bunx x", "uvx x", "pipx run x", "uv run x", "poetry run x", "bundle exec x", "nix run x", "cmake -P x", "rsync -avze x a b", "tar xIf x y", "tar -cIf x y", "curl -sK x", "scp -ro x=y a b", "gcc -fplugin=x a.c", "gcc -Wl,-plugin,x a.c", "clang -Xclang -load a.c",
+		"go build -ldflags=-extld=x", "rustc -Clinker=x a.rs", "javac -J-agentpath:x A.java", "patch -e x y", "ip netns exec a rm x",
+	} {
+		d := p.Decide(request(script))
+		assert.NotEqual(t, Allow, d.Action, script)
+	}
+	for _, script := range []string{"git clone https://example.com/a.git", "git clone git@example.com:a/b", "git clone ssh://x/y", "git push -u origin main", "git switch -c x", "git add -u", "git clean -fdx", "git stash -u", "git log --format=%h::%s", "git commit -m 'a::b c'", "git commit -c HEAD",
+		"git commit -m 'std::move: x'", "git show HEAD:a::b", "git log -cc", "install -m 755 a b", "less f", "ssh-keygen -t ed25519 -f x", "openssl rand -hex 8", "openssl version", "gpg -k", "tsc -p .", "rsync -av a b", "tar xzf a", "tar czf a b", "curl -sSfL https://example.com", "gcc -O2 -Wall -Wl,-rpath,x a.c", "ip addr", "patch -p1"} {
+		d := p.Decide(request(script))
+		assert.Equal(t, Allow, d.Action, "%s: %s", script, d.Why)
+	}
+}
+
+// The rules are gone through in their order: what is allowed behind a rule that may be about it is asked about.
+func TestAllowInFrontOfDeny(t *testing.T) {
+	deny, allow := Rule{Command: Words{"git", "push"}, Action: Deny}, Rule{Command: Words{"make"}, Action: Allow}
+	assert.Equal(t, Ask, trusting(t, TrustFull, deny, allow).Decide(request("make all")).Action)
+	assert.Equal(t, Allow, trusting(t, TrustFull, allow, deny).Decide(request("make all")).Action)
+}
+
 // What bash evaluates a second time must be plain.
 func TestDenyInTextThatIsEvaluatedAgain(t *testing.T) {
 	p := trusting(t, TrustFull, Rule{Command: Words{"git", "push"}, Action: Deny})

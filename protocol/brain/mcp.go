@@ -203,6 +203,24 @@ func (b *Brain) serveMCP(w http.ResponseWriter, r *http.Request, p Principal) {
 	}()
 }
 
+// ServeChannel takes the connection of a channel that is already there and authenticated,
+// as ServeFrames takes that of an executor, and blocks until it has ended. The error is
+// not_found when the executor of p has no such session, or t is no MCP channel.
+func (b *Brain) ServeChannel(f rpc.Frames, p Principal, t protocol.ChannelTarget) error {
+	s := b.sessionFor(p, t.SessionID)
+	if s == nil || t.Channel != protocol.ChannelMCP || t.ServerKey == "" {
+		_ = f.Close(protocol.CloseServiceRestart, "not known here") // it is dialled again
+		return protocol.Errorf(protocol.CodeNotFound, "channel %s of session %q: not known here", t.Channel, t.SessionID)
+	}
+	if !b.enter() {
+		_ = f.Close(protocol.CloseGoingAway, "going away")
+		return ErrClosed
+	}
+	defer b.work.Done()
+	b.carryMCP(s, t.ServerKey, t.Incarnation, t.Incarnation != "", f)
+	return nil
+}
+
 // carryMCP carries a channel over one connection.
 func (b *Brain) carryMCP(s *Session, key, incarnation string, resume bool, f rpc.Frames) {
 	server, err := s.servers.arrive(key, incarnation)

@@ -98,12 +98,33 @@ func readEnd(err error) error {
 	return err
 }
 
+// Write sends a message. One that is too large costs only itself: an error here would be
+// the end of the client's session.
 func (c *mcpConnection) Write(ctx context.Context, m jsonrpc.Message) error {
 	frame, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
-	return c.run.ch.WriteFrame(ctx, frame)
+	err = c.run.ch.WriteFrame(ctx, frame)
+	if !errors.Is(err, protocol.ErrPayloadTooLarge) {
+		return err
+	}
+	refusal := &jsonrpc.Error{Code: int64(protocol.CodePayloadTooLarge), Message: err.Error()}
+	switch m := m.(type) {
+	case *jsonrpc.Request:
+		if !m.IsCall() {
+			return nil
+		}
+		if frame, err = jsonrpc.EncodeMessage(&jsonrpc.Response{ID: m.ID, Error: refusal}); err == nil {
+			c.run.ch.Insert(frame)
+		}
+		return err
+	case *jsonrpc.Response:
+		if frame, err = jsonrpc.EncodeMessage(&jsonrpc.Response{ID: m.ID, Error: refusal}); err == nil {
+			err = c.run.ch.WriteFrame(ctx, frame)
+		}
+	}
+	return err
 }
 
 // Close is the end of this run of the server.

@@ -52,7 +52,7 @@ type Channel struct {
 	outBytes int // of out
 	closing  *CloseError
 
-	// What comes in: in holds those that nobody has taken yet.
+	// What comes in: in holds those that nobody has taken yet, own what was inserted here.
 	in      [][]byte
 	inBytes int
 	taken   uint64 // by ReadFrame
@@ -60,6 +60,7 @@ type Channel struct {
 	told    uint64 // of taken, to the other end
 	untold  int    // bytes taken since
 	full    bool   // the transport is not read until there is room
+	own     [][]byte
 
 	serving *attachment
 	err     error // final
@@ -124,13 +125,17 @@ func (c *Channel) await(ctx context.Context, s *signal, ready func() bool) error
 // is no transport. After the end it returns what had come before, then why it ended: a
 // *CloseError when the other end closed it; io.ErrClosedPipe after Close.
 func (c *Channel) ReadFrame(ctx context.Context) ([]byte, error) {
-	if err := c.await(ctx, &c.input, func() bool { return len(c.in) > 0 || c.err != nil || c.closing != nil }); err != nil {
+	if err := c.await(ctx, &c.input, func() bool { return len(c.in) > 0 || len(c.own) > 0 || c.err != nil || c.closing != nil }); err != nil {
 		return nil, err
 	}
 	defer c.mu.Unlock()
 	switch {
 	case c.closing != nil:
 		return nil, io.ErrClosedPipe
+	case len(c.own) > 0:
+		frame := c.own[0]
+		c.own = c.own[1:]
+		return frame, nil
 	case len(c.in) == 0:
 		return nil, c.err
 	}
@@ -148,6 +153,17 @@ func (c *Channel) ReadFrame(ctx context.Context) ([]byte, error) {
 		c.room.wake()
 	}
 	return frame, nil
+}
+
+// Insert hands a message to this end's reader as if it had come in: the answer to one
+// that cannot be sent, for example.
+func (c *Channel) Insert(frame []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && c.closing == nil {
+		c.own = append(c.own, frame)
+		c.input.wake()
+	}
 }
 
 // WriteFrame takes the message; it waits while too much is on its way. The message is the

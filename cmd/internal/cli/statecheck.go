@@ -33,6 +33,9 @@ func CheckStateDir(dir, program string) error {
 		case !info.IsDir():
 			return fmt.Errorf("%s is not a directory; name another with --state-dir", at)
 		}
+		if kind := systemOwn(at); kind != "" {
+			return fmt.Errorf("%s cannot be a state directory: %s is the system's own (%s), and keeps no files; name another with --state-dir", abs, at, kind)
+		}
 		if err := MayChange(at); err != nil {
 			what := "this user cannot write in it"
 			if errors.Is(err, syscall.EROFS) {

@@ -163,9 +163,13 @@ const forgotten = "this call has run before; its result was acknowledged and is 
 
 // unknown is the result of a call of which nothing better is known.
 func unknown(e *entry, code protocol.Code, text string) protocol.ToolResultParams {
+	return failed(e, code, protocol.ReasonOutcomeUnknown, text)
+}
+
+func failed(e *entry, code protocol.Code, reason, text string) protocol.ToolResultParams {
 	return protocol.ToolResultParams{
 		SessionID: e.session, ToolCallID: e.call, Outcome: protocol.OutcomeFailed, IsError: true,
 		Content: []protocol.Content{{Type: protocol.ContentText, Text: text}},
-		Error:   &protocol.ToolError{Code: code, Reason: protocol.ReasonOutcomeUnknown, Message: text},
+		Error:   &protocol.ToolError{Code: code, Reason: reason, Message: text},
 	}
 }

@@ -154,10 +154,11 @@ func (b *Box) take(left leftovers) {
 		}
 	}
 	for _, e := range open {
-		text := "the executor ended while this call ran or before its result was recorded; whether it has done its work is not known, and it is not run again"
+		r := unknown(e, protocol.CodeInternalError, "the executor ended while this call ran or before its result was recorded; whether it has done its work is not known, and it is not run again")
 		if b.waited(e) && !b.wounded { // else it may be missing that it has started
-			text = "the executor ended while this call waited for the local user's confirmation: it had not started, and it is not run"
+			r = failed(e, protocol.CodeInternalError, protocol.ReasonExecutorRestarted,
+				"the executor ended while this call waited for the local user's confirmation: it had not started, and it is not run")
 		}
-		_ = b.Put(unknown(e, protocol.CodeInternalError, text))
+		_ = b.Put(r)
 	}
 }

@@ -87,8 +87,9 @@ func Shell(shell string) func(context.Context) Result {
 const loginTime = 3 * time.Second
 
 // Space is how much room there is in a file system: below warnBelow bytes is worth a
-// word, below failBelow a failure. flag is what names another place.
-func Space(ctx context.Context, dir, flag string, warnBelow, failBelow uint64) Result {
+// word, below failBelow a failure. flag is what names another place, and full is what happens
+// when nothing is left.
+func Space(ctx context.Context, dir, flag, full string, warnBelow, failBelow uint64) Result {
 	at := existing(dir)
 	usage, err := disk.UsageWithContext(ctx, at)
 	if err != nil {
@@ -100,9 +101,9 @@ func Space(ctx context.Context, dir, flag string, warnBelow, failBelow uint64) R
 	case usage.Free < failBelow:
 		return fail(remedy, "%s, less than the %s that are needed", text, bytesText(failBelow))
 	case usage.InodesTotal > 0 && usage.InodesFree < 1000:
-		return fail(remedy, "%s, but room for only %d more files", text, usage.InodesFree)
+		return warn(remedy, "%s, but room for only %d more files; %s", text, usage.InodesFree, full)
 	case usage.Free < warnBelow:
-		return warn(remedy, "only %s", text)
+		return warn(remedy, "only %s; %s", text, full)
 	}
 	return ok("%s", text)
 }

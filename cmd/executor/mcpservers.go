@@ -1,0 +1,232 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/mcp"
+	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
+	"github.com/agent-executor/executor/protocol"
+)
+
+// mcpServers reads the setting mcp-servers: texts that are each a JSON object or a list of them. What is wrong is
+// said of all servers.
+func mcpServers(texts []string) ([]protocol.MCPServer, error) {
+	var servers []protocol.MCPServer
+	var problems []error
+	seen := map[string]bool{}
+	for _, text := range texts {
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		if !strings.HasPrefix(strings.TrimSpace(text), "[") {
+			text = "[" + text + "]"
+		}
+		decoder := json.NewDecoder(strings.NewReader(text))
+		var list []json.RawMessage
+		if err := decoder.Decode(&list); err != nil {
+			return nil, fmt.Errorf(`not JSON: %s; want {"server_key": "files", "transport": {"command": "npx", "args": ["-y", "name"]}}`, strings.TrimPrefix(err.Error(), "json: "))
+		}
+		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("something follows the JSON")
+		}
+		for _, raw := range list {
+			s, err := mcpServer(raw)
+			if err == nil {
+				err = mcp.CheckServer(s)
+			}
+			if err == nil && seen[s.ServerKey] {
+				err = fmt.Errorf("server_key: %q is there twice; choose another", s.ServerKey)
+			}
+			if seen[s.ServerKey] = true; err != nil {
+				problems = append(problems, &elementError{len(servers), "server", err})
+			}
+			servers = append(servers, s)
+		}
+	}
+	switch len(problems) {
+	case 0:
+		return servers, nil
+	case 1:
+		return nil, problems[0]
+	}
+	return nil, errors.Join(problems...)
+}
+
+// mcpServer reads one. The type follows from what there is.
+func mcpServer(raw json.RawMessage) (s protocol.MCPServer, err error) {
+	var transport json.RawMessage
+	err = readMembers(raw, "", []member{{"server_key", &s.ServerKey}, {"connection_origin", &s.ConnectionOrigin}, {"transport", &transport}})
+	if err != nil {
+		return s, err
+	}
+	if transport == nil {
+		return s, errors.New("transport: it is missing; want a mapping with command and args, or with url")
+	}
+	t := &s.Transport
+	err = readMembers(transport, "transport.", []member{{"type", &t.Type}, {"command", &t.Command}, {"args", &t.Args}, {"cwd", &t.Cwd}, {"env", &t.Env},
+		{"secret_env", &t.SecretEnv}, {"command_sha256", &t.CommandSHA256}, {"url", &t.URL}, {"timeout_ms", &t.TimeoutMS}})
+	switch {
+	case t.Type != "":
+	case t.URL != "" && t.Command == "":
+		t.Type = protocol.TransportHTTP
+	default:
+		t.Type = protocol.TransportStdio
+	}
+	return s, err
+}
+
+// member is one member of an object, and what takes it.
+type member struct {
+	name string
+	to   any
+}
+
+// readMembers reads an object that has no others than these.
+func readMembers(raw json.RawMessage, within string, known []member) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		if within == "" {
+			return errors.New("want a mapping with server_key and transport")
+		}
+		return fmt.Errorf("%s: want a mapping with command and args, or with url", strings.TrimSuffix(within, "."))
+	}
+	names := make([]string, len(known))
+	for i, m := range known {
+		names[i] = m.name
+		value, ok := members[m.name]
+		if delete(members, m.name); !ok {
+			continue
+		}
+		if err := json.Unmarshal(value, m.to); err != nil {
+			return fmt.Errorf("%s%s: want %s", within, m.name, wantOf(m.to))
+		}
+	}
+	for name := range members {
+		if near := capabilities.Nearest(name, names); near != "" {
+			return fmt.Errorf("%sunknown key %q; did you mean %q?", spaced(within), name, near)
+		}
+		return fmt.Errorf("%sunknown key %q; there are %s", spaced(within), name, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+func spaced(within string) string {
+	if within == "" {
+		return ""
+	}
+	return strings.TrimSuffix(within, ".") + ": "
+}
+
+func wantOf(to any) string {
+	switch to.(type) {
+	case *[]string:
+		return "a list of texts"
+	case *map[string]string:
+		return "a mapping of texts; write numbers and true or false in quotes"
+	case *int64:
+		return "a number"
+	}
+	return "a text"
+}
+
+func refuseMCPServers(s *settings) error {
+	_, err := mcpServers(s.MCPServers)
+	return err
+}
+
+// hasMCPSecrets says whether there are secrets in the setting.
+func hasMCPSecrets(s *settings) bool {
+	list, _ := mcpServers(s.MCPServers) // what is wrong with it is said elsewhere
+	return slices.ContainsFunc(list, func(m protocol.MCPServer) bool { return len(m.Transport.SecretEnv) > 0 })
+}
+
+// mcpSecrets are the secrets of the user's own servers.
+func mcpSecrets(s *settings) (values []string) {
+	list, _ := mcpServers(s.MCPServers) // it was checked
+	for _, m := range list {
+		for _, value := range m.Transport.SecretEnv {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+var errSecretInFlag = errors.New("a secret in a flag is seen by everybody who lists the processes; write it in the configuration file, or in the variable")
+
+// judgeReaders looks who else can read the file: some keys have secrets in them.
+func (r *resolved) judgeReaders(path string, seen map[string]*yaml.Node) {
+	info, err := os.Stat(path)
+	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
+		return
+	}
+	for _, t := range table {
+		if n := seen[t.flag]; n != nil && t.private != nil && t.private(&r.settings) {
+			p := problemf(path, t.key(), "this has secrets in it, and the file has mode %04o, so that others can read it; run: chmod 600 %s", info.Mode().Perm(), path)
+			p.Line, p.Column = n.Line, n.Column
+			r.add(p)
+		}
+	}
+}
+
+// noMCPOverHTTP says why the brain does not name servers that are reached over HTTP; "" when it may.
+func noMCPOverHTTP(s *settings) string {
+	if s.Sandbox == standard.SandboxOff || s.SandboxNetwork == standard.NetworkOpen {
+		return ""
+	}
+	return fmt.Sprintf("commands of this executor are in a sandbox with the network %s, and the executor connects nowhere in their place; the user can configure the server in mcp_servers", s.SandboxNetwork)
+}
+
+// checkMCPServers looks whether the programs of the user's own servers are there.
+func checkMCPServers(s *settings) doctor.Result {
+	list, err := mcpServers(s.MCPServers)
+	if err != nil || len(list) == 0 {
+		return doctor.Of(doctor.Skip, "", "there is none in the settings")
+	}
+	var results []doctor.Result
+	for _, m := range list {
+		t := m.Transport
+		if t.Type == protocol.TransportHTTP {
+			results = append(results, doctor.Of(doctor.OK, "", "%s: %s, which is not asked", m.ServerKey, redactURL(t.URL)))
+			continue
+		}
+		path, err := programPath(t.Command, t.Env["PATH"])
+		if err != nil {
+			results = append(results, doctor.Of(doctor.Fail, "install it, or name it by its path in mcp_servers", "%s: %s is not there, or cannot be run", m.ServerKey, t.Command))
+			continue
+		}
+		results = append(results, doctor.Of(doctor.OK, "", "%s: %s", m.ServerKey, path))
+	}
+	return doctor.Join(results...)
+}
+
+// programPath is where a program is; one that is relative to a session's directory is not looked for.
+func programPath(command, path string) (string, error) {
+	if strings.ContainsRune(command, filepath.Separator) {
+		if !filepath.IsAbs(command) {
+			return command, nil
+		}
+		return exec.LookPath(command)
+	}
+	if path == "" { // that of the login shell, as programs have it
+		path = standard.NewChildren().Login()["PATH"] + string(filepath.ListSeparator) + os.Getenv("PATH")
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if found, err := exec.LookPath(filepath.Join(dir, command)); dir != "" && err == nil {
+			return found, nil
+		}
+	}
+	return "", exec.ErrNotFound
+}
