@@ -37,6 +37,16 @@
 // A drain waits for calls and for whatever else a capability has said is at work for a
 // session (capabilities.Session.Working), as processes are.
 //
+// What runs can be changed and looked at: Reconfigure changes roots, limits and the drain timeout for what begins from
+// then on; Options.TLSSource gives the TLS of each dial anew, so that certificates can be renewed; Options.OnCall is
+// told of each call that has ended, for measuring. Status says how it stands, and in Status.Overdue for how long its
+// loop has been stuck, which is 0 whether or not the brain can be reached. A stream of package redact is what
+// standard.Launch.Mask takes, so that commands print no secret either.
+//
+// A call is recorded before it has an effect, and a result before it is sent. A tool that Prepares
+// (capabilities.Tool) is called beside the disk: its reading goes on while the record is written, and its effects come
+// behind the record. Any other is called when the record is there.
+//
 // Before anything is accepted that a session wants done, the gate is asked (Options.Decide, decide.go): every
 // tool's call, and every method that starts or changes something. Package gate has the types, trust a gate made of
 // packages policy, approval and audit; nothing else here knows of them.

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/agent-executor/executor/capabilities/process"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
+	"github.com/agent-executor/executor/protocol"
 )
 
 // withProcesses runs an executor that runs processes.
@@ -111,6 +113,15 @@ func TestExec(t *testing.T) {
 	out, _, err = r.exec(strings.NewReader(""), bash(`echo before; sleep 700 & exit 0`))
 	assert.NoError(t, err)
 	assert.Equal(t, "before\n", out)
+}
+
+// What was not allowed is said in words.
+func TestExecDenied(t *testing.T) {
+	denied := protocol.Errorf(protocol.CodeForbidden, "process.start is denied by the policy")
+	assert.Equal(t, "the program was not run: process.start is denied by the policy", notRun(fmt.Errorf("start: %w", denied)))
+	denied = protocol.Errorf(protocol.CodeForbidden, "the local user said no; it was not run").WithReason(protocol.ReasonLocalConfirmationDenied)
+	assert.Equal(t, "the program was not run (local_confirmation_denied): the local user said no", notRun(denied))
+	assert.Equal(t, "resource_unavailable: full", notRun(protocol.Errorf(protocol.CodeResourceUnavailable, "full")))
 }
 
 // Megabytes there and back, every byte once.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,10 +90,23 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 		}
 	}, out)
 	if err != nil {
-		_ = out.send(execOutput{Error: err.Error()})
+		_ = out.send(execOutput{Error: notRun(err)})
 		return
 	}
 	_ = out.send(execOutput{State: &state})
+}
+
+// notRun is an error in words: what the executor or its user did not allow is no fault of anybody's.
+func notRun(err error) string {
+	var e *protocol.Error
+	if errors.As(err, &e) && e.Code == protocol.CodeForbidden {
+		text := "the program was not run"
+		if e.Data.Reason != "" && e.Data.Reason != e.Code.String() {
+			text += " (" + e.Data.Reason + ")"
+		}
+		return text + ": " + strings.TrimSuffix(e.Message, "; it was not run")
+	}
+	return err.Error()
 }
 
 // runProcess starts the process in a session, copies what it prints and waits for its end. follow begins

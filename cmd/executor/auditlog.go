@@ -85,22 +85,30 @@ func showLast(dir string, last int, session string, show func(audit.Entry) error
 	return err
 }
 
+// auditReport is what audit --verify says.
+type auditReport struct {
+	audit.Report
+	Cut bool `json:"cut_off"` // the torn line is not being written: a crash has cut it off, and the next start removes it
+}
+
 func verifyAudit(cmd *cobra.Command, state, dir string) error {
 	r, err := audit.Verify(dir)
 	if err != nil {
 		return noAudit(err, dir)
 	}
+	report := auditReport{Report: r}
 	if r.Torn > 0 {
-		// Who holds the state directory may be writing it; without one it is no line, and none will come of it.
+		// Who holds the state directory may be writing it; without one it is no line, and none will come of it. That a
+		// line which had been written is cut off is a problem already: the file head says which was the last.
 		if lock, _, err := cli.LockState(state, "executor"); err == nil {
 			_ = lock.Close()
-			r.Problems = append(r.Problems, fmt.Sprintf("%d bytes behind the last line are no line of the log, and no executor writes it: cut off by a crash, or damaged", r.Torn))
+			report.Cut = true
 		}
 	}
 	if cli.JSON(cmd) {
-		err = cli.WriteJSON(cmd.OutOrStdout(), r)
+		err = cli.WriteJSON(cmd.OutOrStdout(), report)
 	} else {
-		err = printReport(cmd.OutOrStdout(), r)
+		err = printReport(cmd.OutOrStdout(), report)
 	}
 	if err == nil && len(r.Problems) > 0 {
 		return fmt.Errorf("the audit log is not as it was written")
@@ -108,7 +116,7 @@ func verifyAudit(cmd *cobra.Command, state, dir string) error {
 	return err
 }
 
-func printReport(w io.Writer, r audit.Report) error {
+func printReport(w io.Writer, r auditReport) error {
 	fmt.Fprintf(w, "%d lines in %d files, number %d to %d\n", r.Lines, r.Files, r.First, r.Last)
 	if r.First > 1 {
 		fmt.Fprintf(w, "the lines before %d were rotated away\n", r.First)
@@ -116,8 +124,11 @@ func printReport(w io.Writer, r audit.Report) error {
 	if r.Lost > 0 {
 		fmt.Fprintf(w, "%d lines could not be written at the time; the log says where\n", r.Lost)
 	}
-	if r.Torn > 0 {
-		fmt.Fprintf(w, "%d bytes at the end are no whole line: it is being written, or was cut off\n", r.Torn)
+	switch {
+	case r.Cut:
+		fmt.Fprintf(w, "warning: %d bytes at the end are no whole line: a crash has cut it off, and the next start removes it and says so in the log\n", r.Torn)
+	case r.Torn > 0:
+		fmt.Fprintf(w, "%d bytes at the end are no whole line yet: it is being written\n", r.Torn)
 	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "PROBLEM  %s\n", cli.Line(p))

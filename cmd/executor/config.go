@@ -318,15 +318,19 @@ func (t setting) setFromFile(s *settings, texts []string, path string) error {
 	return t.set(s, texts)
 }
 
-// judgeWriters looks who else can change the file: with some keys it says what is run.
+// judgeWriters looks who else can change the file: with some keys it says what is run, or what may be done.
 func (r *resolved) judgeWriters(path string, seen map[string]*yaml.Node) {
 	why, remedy, anybody := cli.ChangedByOthers(path)
 	if why == "" {
 		return
 	}
 	for _, t := range table {
-		if n := seen[t.flag]; n != nil && t.code && anybody {
-			p := problemf(path, t.key(), "this says what is run, and the file %s; run: %s", why, remedy)
+		if n := seen[t.flag]; n != nil && (t.code || t.guard) && anybody {
+			says := "what is run"
+			if t.guard {
+				says = "what may be done"
+			}
+			p := problemf(path, t.key(), "this says %s, and the file %s; run: %s", says, why, remedy)
 			p.Line, p.Column = n.Line, n.Column
 			r.add(p)
 			return

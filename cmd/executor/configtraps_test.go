@@ -177,6 +177,12 @@ func TestFilesThatOthersCanChange(t *testing.T) {
 		assert.Empty(t, r.problems, "a group is chosen")
 		assert.Len(t, r.warnings, 1)
 	}
+	for _, guard := range []string{"trust: ask\n", "policy: {command: rm, action: deny}\n", "sandbox: auto\n", "run_as: nobody\n"} {
+		r := look(guard, 0o666, 0o755)
+		require.Len(t, r.problems, 1)
+		assert.Contains(t, says(r), "this says what may be done, and the file has mode 0666, so that everybody can change it; run: chmod go-w "+path)
+		assert.Empty(t, look(guard, 0o644, 0o755).problems)
+	}
 	r := look("name: a\n", 0o666, 0o755)
 	assert.Empty(t, r.problems)
 	require.Len(t, r.warnings, 1)

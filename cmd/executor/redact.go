@@ -119,6 +119,8 @@ func (c sessionSecrets) Install(r *capabilities.Registrar) error {
 	return nil
 }
 
+var _ standard.Masker = (*redact.Stream)(nil)
+
 // masker is what changes the output of commands; nil for nothing.
 func masker(s *settings, hide *cli.Redactor) func(env []string) standard.Masker {
 	if !s.RedactOutput {

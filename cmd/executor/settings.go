@@ -132,6 +132,7 @@ type setting struct {
 	object  bool                    // in the file a mapping or a list of them; kept as JSON
 	private func(s *settings) bool  // says whether there are secrets in it, which are no flags and in no file that others read
 	code    bool                    // says what is run, so nobody else may write the file it is in
+	guard   bool                    // says what may be done, so the same
 }
 
 // minRequestTimeout is shorter than any network needs.
@@ -197,7 +198,7 @@ var table = []setting{
 		value: func(s *settings) any { return &s.StateDir }, option: "StateDir", path: true},
 
 	{flag: "run-as", usage: "`USER` or USER:GROUP that commands run as, names or numbers; takes root (default: the executor's own)",
-		value: func(s *settings) any { return &s.RunAs }, refuse: refuseRunAs},
+		value: func(s *settings) any { return &s.RunAs }, guard: true, refuse: refuseRunAs},
 	{flag: "rlimit", usage: "resource limit of commands, a `LIMIT` like nofile=1024, nproc=500, as=4G, cpu=600, fsize=1G or core=0; may be repeated",
 		value: func(s *settings) any { return &s.Rlimit }, refuse: refuseRlimit},
 	{flag: "nice", usage: "niceness of commands, a `NUMBER` from -20 to 19 (default: the executor's own)",
@@ -208,11 +209,11 @@ var table = []setting{
 		value: func(s *settings) any { return &s.LaunchPrefix }, code: true, split: splitLines},
 
 	{flag: "sandbox", usage: "`KIND` of sandbox for commands: bubblewrap, landlock, auto for the first of these that works, or off; they see and write the roots, can read the system's directories, and have a home and a place for temporary files of their own. What cannot be enforced ends the program",
-		value: func(s *settings) any { return &s.Sandbox }, oneOf: standard.SandboxModes()},
+		value: func(s *settings) any { return &s.Sandbox }, guard: true, oneOf: standard.SandboxModes()},
 	{flag: "sandbox-network", usage: "`NETWORK` of commands in the sandbox: open, loopback for one of their own with nothing but 127.0.0.1, or none",
-		value: func(s *settings) any { return &s.SandboxNetwork }, oneOf: standard.SandboxNetworks()},
+		value: func(s *settings) any { return &s.SandboxNetwork }, guard: true, oneOf: standard.SandboxNetworks()},
 	{flag: "sandbox-read", usage: "`PATH` that commands in the sandbox can read besides; may be repeated",
-		value: func(s *settings) any { return &s.SandboxRead }, path: true},
+		value: func(s *settings) any { return &s.SandboxRead }, guard: true, path: true},
 
 	{flag: "redact", usage: "`NAME` of a variable, or path of a file, whose value is a secret to leave out of the log, beside the executor's own and those in variables named like …_TOKEN, …_KEY, …_SECRET or …PASSWORD; may be repeated",
 		value: func(s *settings) any { return &s.Redact }},
@@ -243,14 +244,14 @@ var table = []setting{
 	{flag: "git-subcommands", usage: "`LIST` of what the tool git can do besides, with commas: add, describe, ls-files, rev-parse",
 		value: func(s *settings) any { return &s.GitSubcommands }, refuse: refuseGitSubcommands},
 	{flag: "git-hooks", usage: "let the tool git run hooks; they are programs of the repository",
-		value: func(s *settings) any { return &s.GitHooks }},
+		value: func(s *settings) any { return &s.GitHooks }, guard: true},
 	{flag: "git-filters", usage: "let the tool git run the clean and smudge filters that are configured, for git-lfs",
-		value: func(s *settings) any { return &s.GitFilters }},
+		value: func(s *settings) any { return &s.GitFilters }, guard: true},
 
 	{flag: "trust", usage: "`HOW` far the brain is trusted where no rule of --policy says otherwise: full, all is done; ask, what only reads is done and the local user is asked about the rest; read-only, the rest is denied",
-		value: func(s *settings) any { return &s.Trust }, option: "Decide", oneOf: []string{"full", "ask", "read-only"}},
+		value: func(s *settings) any { return &s.Trust }, guard: true, option: "Decide", oneOf: []string{"full", "ask", "read-only"}},
 	{flag: "policy", usage: "a rule as `JSON`, the first that matches decides: {\"command\": \"git push\", \"action\": \"deny\"}; with tool, command, exact, path, session, action (allow, ask or deny) and reason; may be repeated, or be a list of them",
-		value: func(s *settings) any { return &s.Policy }, option: "Decide", object: true, split: splitLines, refuse: refusePolicy},
+		value: func(s *settings) any { return &s.Policy }, guard: true, option: "Decide", object: true, split: splitLines, refuse: refusePolicy},
 	{flag: "approval-timeout", usage: "`TIME` the local user has to answer; then it is denied",
 		value: func(s *settings) any { return &s.ApprovalTimeout }, option: "Decide"},
 	{flag: "audit-max-bytes", usage: "size of a file of the audit log, a `NUMBER`; then it goes on in the next",
@@ -258,7 +259,7 @@ var table = []setting{
 	{flag: "audit-keep", usage: "how many files of the audit log are kept, a `NUMBER`",
 		value: func(s *settings) any { return &s.AuditKeep }, option: "Decide"},
 	{flag: "audit-required", usage: "do nothing that could not be written down first: each line is on the disk before a call runs, and a full disk refuses calls",
-		value: func(s *settings) any { return &s.AuditRequired }, option: "Decide"},
+		value: func(s *settings) any { return &s.AuditRequired }, guard: true, option: "Decide"},
 
 	{flag: configFlag, usage: "configuration `FILE` (default: $XDG_CONFIG_HOME/executor/config.yaml, else /etc/executor/config.yaml)",
 		value: func(s *settings) any { return &s.Config }, path: true},

@@ -9,9 +9,9 @@
 //
 //   - Redactor (redactor.go) knows the secrets. Add, Renew and Hold tell it more while it is used.
 //   - A secret is found as it is, and as base64 at each of its three alignments, escaped for a URL, quoted for
-//     JSON, and as hexadecimal digits (forms.go).
+//     JSON, and as hexadecimal digits (forms.go); each of them also when it is broken over lines (lines.go).
 //   - String and Bytes put "[redacted]" in its place. Mask, Stream (stream.go) and Writer put as many asterisks
-//     as it has bytes, so that lengths and cursors stay what they were.
+//     as it has bytes, so that lengths, lines and cursors stay what they were.
 //   - Core (core.go) is for a zap logger: messages and fields.
 //   - Sensitive (sensitive.go) says which variables hold secrets by their names.
 //

@@ -37,7 +37,7 @@ func slot(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 0x9e3779b1 >> (32 - tableBits)
 }
 
-// newMatcher makes one for patterns that are sorted and differ; nil for none.
+// newMatcher makes one for patterns that are sorted and differ, and are joined; nil for none.
 func newMatcher(patterns []string) *matcher {
 	if len(patterns) == 0 {
 		return nil
@@ -95,7 +95,12 @@ type span struct{ from, to int }
 
 // spans are the parts that patterns cover, in order, with overlapping ones made one.
 func (m *matcher) spans(p []byte) (list []span) {
-	m.find(p, func(from, to int) {
+	if m == nil {
+		return nil
+	}
+	var j joined
+	j.join(p, false)
+	j.find(m, func(from, to int) {
 		if n := len(list); n > 0 && from < list[n-1].to {
 			list[n-1].to = max(list[n-1].to, to)
 			return

@@ -111,10 +111,10 @@ func usable(secrets []string) (good []known, ignored int) {
 		s = strings.TrimSpace(s)
 		switch {
 		case s == "":
-		case len(s) < MinLength:
+		case len(join(s)) < MinLength:
 			ignored++
 		default:
-			s = strings.Clone(s[:min(len(s), MaxLength)])
+			s = strings.TrimSpace(strings.Clone(s[:min(len(s), MaxLength)]))
 			good = append(good, known{s, forms(s)})
 		}
 	}
@@ -127,7 +127,9 @@ func (r *Redactor) rebuild() {
 	add := func(secrets []known) {
 		for _, k := range secrets {
 			for _, form := range k.forms {
-				all[form] = true
+				if form = join(form); len(form) >= MinLength {
+					all[form] = true
+				}
 			}
 		}
 	}
@@ -179,7 +181,7 @@ func (r *Redactor) String(s string) string {
 	return string(out)
 }
 
-// Mask returns p with an asterisk for each byte of a secret: p itself when there is none, and a copy
+// Mask returns p with an asterisk for each byte of a secret that is no end of a line: p itself when there is none, and a copy
 // otherwise.
 func (r *Redactor) Mask(p []byte) []byte {
 	spans := r.matcher().spans(p)
@@ -205,9 +207,11 @@ func (r *Redactor) MaskString(s string) string {
 	return s
 }
 
-// blot overwrites p with asterisks.
+// blot overwrites p with asterisks, but for the ends of lines.
 func blot(p []byte) {
-	for i := range p {
-		p[i] = '*'
+	for i, b := range p {
+		if !isEnd(b) {
+			p[i] = '*'
+		}
 	}
 }

@@ -4,7 +4,7 @@ import "io"
 
 // Stream masks a stream that comes in pieces. It is for one goroutine at a time. What is neither a secret nor
 // may become one goes out at once: held back is only what a secret begins with, which is fewer bytes than the
-// longest form of a secret has. Secrets that are added meanwhile count from the next piece on.
+// longest form of a secret has, with its line ends. Secrets that are added meanwhile count from the next piece on.
 type Stream struct {
 	r    *Redactor
 	lead int
@@ -13,6 +13,7 @@ type Stream struct {
 	let     int    // so many of its first bytes are out already
 	covered int    // so many of its first bytes belong to a secret that began before
 	out     []byte // what the last call returned
+	lines   joined
 }
 
 // NewStream makes one. lead is how many bytes of what is held back are let out all the same, at most 3: with it
@@ -28,23 +29,30 @@ func (s *Stream) Mask(p []byte) []byte {
 		if m == nil || len(p) == 0 {
 			return p
 		}
-		if n := m.unfinished(p); n == 0 && !m.any(p) {
+		s.lines.join(p, true)
+		if n := m.unfinished(s.lines.text); n == 0 && !m.any(s.lines.text) {
 			return p // as most pieces are
 		}
 	}
 	s.buf = append(s.buf, p...)
-	return s.settle(m, len(s.buf)-m.unfinished(s.buf))
+	return s.settle(m, true)
 }
 
 // Flush returns what was held back: nothing follows, or not soon.
-func (s *Stream) Flush() []byte { return s.settle(s.r.matcher(), len(s.buf)) }
+func (s *Stream) Flush() []byte { return s.settle(s.r.matcher(), false) }
 
-// settle masks what is in front of cut, keeps what is behind it, and returns what goes out.
-func (s *Stream) settle(m *matcher, cut int) []byte {
+// settle masks what there is, keeps what may be the beginning of a secret when more may follow, and returns what goes
+// out.
+func (s *Stream) settle(m *matcher, open bool) []byte {
+	s.lines.join(s.buf, open)
+	cut := len(s.buf)
+	if n := m.unfinished(s.lines.text); open && n > 0 {
+		cut = s.lines.raw(len(s.lines.text) - n)
+	}
 	s.out = append(s.out[:0], s.buf...)
 	blot(s.out[:min(s.covered, len(s.out))])
 	covered := s.covered
-	m.find(s.buf, func(from, to int) {
+	s.lines.find(m, func(from, to int) {
 		blot(s.out[from:to])
 		if from < cut {
 			covered = max(covered, to)
@@ -52,14 +60,15 @@ func (s *Stream) settle(m *matcher, cut int) []byte {
 	})
 	// A secret that begins in front of the cut goes on behind it only to where it ends.
 	s.covered = max(0, covered-cut)
-	lead := min(s.lead, len(s.buf)-cut)
-	out := s.out[s.let : cut+lead] // let is at most lead of before
+	// What was let out is at least let out.
+	lead := max(min(s.lead, len(s.buf)-cut), shown(s.buf[cut:]), s.let-cut)
+	out := s.out[s.let : cut+lead]
 	s.let = lead
 	s.buf = s.buf[:copy(s.buf, s.buf[cut:])]
 	if len(s.buf) == 0 {
 		s.let, s.covered = 0, 0
 		if cap(s.buf) > keepBuffer {
-			s.buf, s.out = nil, nil // what is returned is the caller's until the next call all the same
+			s.buf, s.out, s.lines = nil, nil, joined{} // what is returned is the caller's until the next call all the same
 		}
 	}
 	return out

@@ -149,13 +149,14 @@ func TestShell(t *testing.T) {
 
 func TestSpace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there")
-	r := Space(t.Context(), dir, "--state-dir", "then calls fail", 1, 0)
+	r := Space(t.Context(), dir, "--state-dir", "what then", 1, 0)
 	assert.Equal(t, OK, r.Status)
 	assert.Regexp(t, `^\d+\.\d (GiB|MiB) free$`, r.Text)
-	r = Space(t.Context(), dir, "--state-dir", "then calls fail", 1<<62, 0)
+	r = Space(t.Context(), dir, "--state-dir", "what then", 1<<62, 0)
 	assert.Equal(t, Warn, r.Status)
+	assert.Contains(t, r.Text, "free; what then")
 	assert.Contains(t, r.Remedy, "or name another place with --state-dir")
-	r = Space(t.Context(), dir, "--state-dir", "then calls fail", 1<<62, 1<<61)
+	r = Space(t.Context(), dir, "--state-dir", "what then", 1<<62, 1<<61)
 	assert.Equal(t, Fail, r.Status)
 	assert.Contains(t, r.Text, "less than the 2147483648.0 GiB that are needed")
 	assert.Equal(t, []string{"3 B", "3.0 KiB", "1.5 MiB"}, []string{bytesText(3), bytesText(3 << 10), bytesText(3 << 19)})
