@@ -44,13 +44,13 @@ const (
 
 // ChannelTarget names a connection beside the control channel.
 type ChannelTarget struct {
-	Channel    string // ChannelMCP or ChannelTerminal
-	SessionID  string
-	ServerKey  string
+	Channel   string // ChannelMCP or ChannelTerminal
+	SessionID string
+	ServerKey string
 	// Incarnation tells one run of an MCP server from the next.
 	Incarnation string
-	TerminalID string
-	StreamID   string
-	URL        string // another host than the brain's own; used as it is
-	Ticket     string // its bearer token
+	TerminalID  string
+	StreamID    string
+	URL         string // another host than the brain's own; used as it is
+	Ticket      string // its bearer token
 }

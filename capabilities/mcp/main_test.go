@@ -148,12 +148,11 @@ func testServer() *sdk.Server {
 		return text("done"), nil, nil
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "ask"}, func(ctx context.Context, r *sdk.CallToolRequest, in sizeInput) (*sdk.CallToolResult, any, error) {
-		answer, err := r.Session.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 10, Messages: []*sdk.SamplingMessage{
-			{Role: "user", Content: &sdk.TextContent{Text: "how are you?" + strings.Repeat(" ", in.Bytes)}}}})
+		answer, err := sample(ctx, r.Session, in.Bytes)
 		if err != nil {
 			return text("refused: %v", err), nil, nil
 		}
-		return text("%s", answer.Content.(*sdk.TextContent).Text), nil, nil
+		return text("%s", answer), nil, nil
 	})
 	return s
 }

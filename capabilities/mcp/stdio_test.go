@@ -35,12 +35,9 @@ func TestServer(t *testing.T) {
 	require.Equal(t, "test", o.target.ServerKey)
 	require.NotEmpty(t, o.target.Incarnation)
 	progress := make(chan float64, 10)
-	c := b.clientOn(o.ch, &sdk.ClientOptions{
-		CreateMessageHandler: func(_ context.Context, r *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
-			return &sdk.CreateMessageResult{Role: "assistant", Model: "m", Content: &sdk.TextContent{Text: "fine"}}, nil
-		},
+	c := b.clientOn(o.ch, sampler(&sdk.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { progress <- r.Params.Progress },
-	})
+	}, "fine"))
 	tools, err := c.ListTools(b.ctx, nil)
 	require.NoError(t, err)
 	require.Len(t, tools.Tools, 10)
