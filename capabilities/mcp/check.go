@@ -125,5 +125,5 @@ func clipTo(s string, n int) string {
 	if len(s) > n {
 		return strings.ToValidUTF8(s[:max(0, n-len("…"))], "") + "…"
 	}
-	return s
+	return strings.ToValidUTF8(s, "?")
 }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"unicode/utf8"
 )
 
 const (
@@ -147,5 +148,5 @@ func (e *envelope) endValue() {
 
 // isID says whether a value can be the id of a message: a text or a number.
 func isID(raw []byte) bool {
-	return len(raw) > 0 && (raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') && json.Valid(raw)
+	return len(raw) > 0 && (raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') && json.Valid(raw) && utf8.Valid(raw)
 }

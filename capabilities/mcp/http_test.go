@@ -113,12 +113,9 @@ func TestHTTP(t *testing.T) {
 			require.Equal(t, "ready", b.MCP()["web"].State)
 			ch := b.channel().ch
 			changed := make(chan struct{}, 10)
-			c := b.clientOn(ch, &sdk.ClientOptions{
-				CreateMessageHandler: func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
-					return &sdk.CreateMessageResult{Role: "assistant", Model: "m", Content: &sdk.TextContent{Text: "fine"}}, nil
-				},
+			c := b.clientOn(ch, sampler(&sdk.ClientOptions{
 				ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} },
-			})
+			}, "fine"))
 			tools, err := c.ListTools(b.ctx, nil)
 			require.NoError(t, err)
 			require.Len(t, tools.Tools, 11)

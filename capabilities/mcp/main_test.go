@@ -3,13 +3,11 @@
 package mcp
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,9 +42,6 @@ func TestMain(m *testing.M) {
 func beServer(mode string) {
 	mode, arg, _ := strings.Cut(mode, ":")
 	switch mode {
-	case "crash":
-		fmt.Fprintln(os.Stderr, "no such database; the key is "+os.Getenv("DB_KEY"))
-		os.Exit(3)
 	case "once": // crashes until the file is there
 		if _, err := os.Stat(arg); err != nil {
 			_ = os.WriteFile(arg, nil, 0o600)
@@ -60,29 +55,6 @@ func beServer(mode string) {
 		for i := range 20 {
 			fmt.Println("line", i, "of a banner")
 		}
-	case "deaf":
-		os.Stdin.Close()
-		select {}
-	case "mute":
-		os.Stdout.Close()
-		select {}
-	case "half":
-		fmt.Print(`{"jsonrpc":"2.0","id":1,"resu`)
-		os.Exit(0)
-	case "whole":
-		fmt.Print(`{"jsonrpc":"2.0","method":"notifications/last"}`)
-		os.Exit(0)
-	case "stubborn":
-		signal.Ignore(syscall.SIGTERM)
-		in := bufio.NewReader(os.Stdin)
-		for {
-			if _, err := in.ReadByte(); err != nil {
-				select {}
-			}
-		}
-	case "cat":
-		_, _ = bufio.NewReader(os.Stdin).WriteTo(os.Stdout)
-		return
 	case "flood":
 		go func() {
 			for i := 0; ; i++ {
@@ -148,19 +120,32 @@ func testServer() *sdk.Server {
 		return text("done"), nil, nil
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "ask"}, func(ctx context.Context, r *sdk.CallToolRequest, in sizeInput) (*sdk.CallToolResult, any, error) {
-		answer, err := r.Session.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 10, Messages: []*sdk.SamplingMessage{
-			{Role: "user", Content: &sdk.TextContent{Text: "how are you?" + strings.Repeat(" ", in.Bytes)}}}})
+		answer, err := sample(ctx, r.Session, in.Bytes)
 		if err != nil {
 			return text("refused: %v", err), nil, nil
 		}
-		return text("%s", answer.Content.(*sdk.TextContent).Text), nil, nil
+		return text("%s", answer), nil, nil
 	})
 	return s
 }
 
-// me is a server that is this test binary.
+// scripts are servers of which no word is expected.
+var scripts = map[string]string{
+	"crash":    `echo "no such database; the key is $DB_KEY" >&2; exit 3`,
+	"deaf":     `exec <&-; exec sleep 1000`,
+	"mute":     `exec >&-; exec sleep 1000`,
+	"half":     `printf '{"jsonrpc":"2.0","id":1,"resu'`,
+	"whole":    `printf '{"jsonrpc":"2.0","method":"notifications/last"}'`,
+	"stubborn": `trap '' TERM; cat >/dev/null; sleep 1000; sleep 1000`,
+	"cat":      `exec cat`,
+}
+
+// me is a server that is this test binary, or one of the scripts.
 func me(t testing.TB, key, mode string) protocol.MCPServer {
 	t.Helper()
+	if script := scripts[mode]; script != "" {
+		return protocol.MCPServer{ServerKey: key, Transport: protocol.MCPTransport{Type: protocol.TransportStdio, Command: "sh", Args: []string{"-c", script}}}
+	}
 	program, err := os.Executable()
 	require.NoError(t, err)
 	return protocol.MCPServer{ServerKey: key, Transport: protocol.MCPTransport{Type: protocol.TransportStdio, Command: program, Env: map[string]string{serverMode: mode}}}

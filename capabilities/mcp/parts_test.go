@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -131,6 +133,33 @@ func TestTail(t *testing.T) {
 	require.True(t, strings.HasSuffix(text, "aaend\uFFFD"))
 	require.EqualValues(t, 1<<20+4, size)
 	require.LessOrEqual(t, len(x.text), 2*keptStderr)
+}
+
+// A server is started again a few times, later each time, and again when that is long ago.
+func TestRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := Options{}
+		o.defaults()
+		s := &server{t: &table{options: &o}}
+		for range 2 {
+			for _, want := range []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond} {
+				wait, again := s.crashed()
+				require.True(t, again)
+				require.Equal(t, want, wait)
+			}
+			_, again := s.crashed()
+			require.False(t, again)
+			time.Sleep(o.RestartWindow)
+		}
+		o.MaxRestarts = 100
+		for range 50 {
+			wait, again := s.crashed()
+			require.True(t, again)
+			require.LessOrEqual(t, wait, maxRestartDelay)
+		}
+		require.Equal(t, "; not started again after 100 restarts in 10 minutes", s.tooOften())
+		require.Len(t, clipTo(strings.Repeat("\xff", 300), maxReason), len("…"))
+	})
 }
 
 func TestCheckServers(t *testing.T) {

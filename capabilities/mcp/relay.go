@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -15,7 +16,7 @@ import (
 )
 
 const (
-	// maxNoted is how many lines that are no messages are logged in one run of a server, and maxShown how
+	// maxNoted is how many lines that are no good messages are logged in one run of a server, and maxShown how
 	// much of each.
 	maxNoted = 5
 	maxShown = 120
@@ -57,6 +58,10 @@ func (r *relay) deliver(ctx context.Context, m *message) error {
 	if m.envelope.write(m.text); !m.known() {
 		r.note("a line of the server is no message and is dropped", m.text)
 		return nil
+	}
+	if !utf8.Valid(m.text) { // which a text message may not have in it: its receiver would end the connection
+		r.note("a message of the server is not UTF-8; what is none is replaced", m.text)
+		m.text = bytes.ToValidUTF8(m.text, []byte("\uFFFD"))
 	}
 	err := r.ch.WriteFrame(ctx, m.text)
 	if tooLarge := new(protocol.Error); errors.As(err, &tooLarge) && tooLarge.Code == protocol.CodePayloadTooLarge {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"time"
 
 	"go.uber.org/zap"
@@ -134,6 +135,9 @@ func (s *server) ask() (capabilities.Permission, *protocol.Error) {
 	for name, value := range t.SecretEnv {
 		sum := sha256.Sum256([]byte(name + "=" + value))
 		shown.Transport.SecretEnv[name] = "(secret " + hex.EncodeToString(sum[:4]) + ")"
+	}
+	if u, err := url.Parse(t.URL); err == nil && u.User != nil {
+		shown.Transport.URL = u.Redacted()
 	}
 	input, err := json.Marshal(shown)
 	if err != nil {

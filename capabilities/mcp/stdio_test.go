@@ -35,12 +35,9 @@ func TestServer(t *testing.T) {
 	require.Equal(t, "test", o.target.ServerKey)
 	require.NotEmpty(t, o.target.Incarnation)
 	progress := make(chan float64, 10)
-	c := b.clientOn(o.ch, &sdk.ClientOptions{
-		CreateMessageHandler: func(_ context.Context, r *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
-			return &sdk.CreateMessageResult{Role: "assistant", Model: "m", Content: &sdk.TextContent{Text: "fine"}}, nil
-		},
+	c := b.clientOn(o.ch, sampler(&sdk.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { progress <- r.Params.Progress },
-	})
+	}, "fine"))
 	tools, err := c.ListTools(b.ctx, nil)
 	require.NoError(t, err)
 	require.Len(t, tools.Tools, 10)
@@ -102,9 +99,7 @@ func TestEnvironment(t *testing.T) {
 func TestLongLines(t *testing.T) {
 	b := newBench(t, Options{}, me(t, "test", "plain"))
 	c := b.client()
-	for _, size := range []int{100 << 10, 1 << 20} {
-		require.Len(t, b.call(c, "big", sizeInput{size}), size)
-	}
+	require.Len(t, b.call(c, "big", sizeInput{100 << 10}), 100<<10)
 
 	b = newBench(t, Options{}, me(t, "cat", "cat"))
 	ch := b.channel().ch
@@ -118,7 +113,9 @@ func TestLongLines(t *testing.T) {
 		return string(answer)
 	}
 	const limit = protocol.DefaultMaxMCPFrame
-	require.Len(t, echo(message(`"result"`, limit)), limit)
+	for _, size := range []int{1 << 20, limit} {
+		require.Len(t, echo(message(`"result"`, size)), size)
+	}
 	for head, size := range map[string]int{`"result"`: limit + 1, `"error":{"code":1},"data"`: 5 << 20, `"method":"sampling/createMessage","params"`: 5 << 20} {
 		require.Equal(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"error":{"code":-32010,"message":"the message of %d bytes is over the limit of an MCP channel","data":{"reason":"payload_too_large"}}}`, size),
 			echo(message(head, size)), "a request is answered with the same error, which cat gives back")
@@ -258,6 +255,10 @@ func TestFrames(t *testing.T) {
 	frame, err := ch.ReadFrame(b.ctx)
 	require.NoError(t, err)
 	require.Equal(t, `{"jsonrpc":"2.0","method":"a b"}`, string(frame))
+	require.NoError(t, ch.WriteFrame(b.ctx, []byte("{\"jsonrpc\":\"2.0\",\"method\":\"caf\xe9\"}")))
+	frame, err = ch.ReadFrame(b.ctx)
+	require.NoError(t, err)
+	require.Equal(t, "{\"jsonrpc\":\"2.0\",\"method\":\"caf\uFFFD\"}", string(frame))
 	require.NoError(t, ch.WriteFrame(b.ctx, []byte("{}\n{}")))
 	require.NoError(t, ch.WriteFrame(b.ctx, nil))
 	const all = 3000
@@ -293,7 +294,7 @@ func TestStates(t *testing.T) {
 	kind := me(t, "kind", "plain")
 	kind.Transport.Type = "studio"
 	bare := protocol.MCPServer{ServerKey: "bare", Transport: protocol.MCPTransport{Type: "http"}}
-	b := newBench(t, Options{MaxServers: 4, Servers: []protocol.MCPServer{me(t, "good", "crash"), me(t, "local", "plain")}},
+	b := newBench(t, Options{MaxServers: 4, Servers: []protocol.MCPServer{me(t, "good", "crash"), me(t, "local", "cat")}},
 		me(t, "good", "plain"), gone, outside, service, origin, kind, bare, me(t, "", "plain"), me(t, "twice", "plain"), me(t, "twice", "plain"),
 		protocol.MCPServer{ServerKey: "command", Transport: protocol.MCPTransport{Type: "stdio"}}, me(t, "fourth", "plain"), me(t, "fifth", "plain"))
 	states := b.MCP()

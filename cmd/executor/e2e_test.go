@@ -49,6 +49,9 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv("BENCH_ROLE"); role != "" {
 		playRole(role)
 	}
+	if os.Getenv("MCP_ROLE") != "" {
+		playMCPTools()
+	}
 	code := m.Run()
 	if builtIn != "" {
 		_ = os.RemoveAll(builtIn)
