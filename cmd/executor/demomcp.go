@@ -98,7 +98,7 @@ func runDemoMCP(ctx context.Context, roots []string, level string, in io.Reader,
 	if err != nil && ctx.Err() == nil {
 		log.Warn("the executor is slow to start", zap.Error(err))
 	}
-	g := gateway.New(b, gateway.Options{Eager: true, Version: executor.Version(), Logger: log.Named("gateway")})
+	g := gateway.New(b, gateway.Options{Eager: true, NoServers: true, Version: executor.Version(), Logger: log.Named("gateway")})
 	defer g.Close()
 	return g.Serve(ctx, gateway.Lines(in, out))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -204,6 +205,32 @@ func TestPackaging(t *testing.T) {
 				assert.NoError(t, err, "%s %s: %s", script, arg, out)
 				assert.Empty(t, string(out))
 			}
+		}
+	}
+}
+
+// What the README gives MCP clients to read is what they can, and what this program takes.
+func TestREADMEForMCPClients(t *testing.T) {
+	text, err := os.ReadFile(readme)
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "## Use it from an MCP client\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	blocks := strings.Split(section, "```json\n")[1:]
+	require.Len(t, blocks, 2)
+	for _, block := range blocks {
+		block, _, _ = strings.Cut(block, "```")
+		var config map[string]map[string]struct {
+			Command string   `json:"command"`
+			Args    []string `json:"args"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(block), &config))
+		for _, servers := range config {
+			assert.Equal(t, "executor", servers["executor"].Command)
+			c, rest, err := newRoot().Find(servers["executor"].Args)
+			require.NoError(t, err)
+			assert.Equal(t, "demo", c.Name())
+			assert.NoError(t, c.ParseFlags(rest))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,8 +35,11 @@ type client struct {
 	mu     sync.Mutex
 	closed bool
 	hands  map[*brain.Executor]*hand
-	told   map[string]*tool  // the tools that the server has
-	places map[string]member // the templates of files that it has
+
+	applying           sync.Mutex        // taken before mu
+	told               map[string]*tool  // the tools that the server has
+	places             map[string]member // the templates of files that it has
+	prompts, resources map[string]any    // those of other servers that it has
 }
 
 // newClient makes a client session. It ends with close.
@@ -43,10 +47,11 @@ func (g *Gateway) newClient() (*client, error) {
 	if !g.enter() {
 		return nil, ErrClosed
 	}
-	c := &client{g: g, id: rand.Text(), hands: map[*brain.Executor]*hand{}, told: map[string]*tool{}, places: map[string]member{}}
+	c := &client{g: g, id: rand.Text(), hands: map[*brain.Executor]*hand{}, told: map[string]*tool{}, places: map[string]member{},
+		prompts: map[string]any{}, resources: map[string]any{}}
 	c.ctx, c.cancel = context.WithCancel(g.ctx)
 	now := g.table()
-	c.server = mcp.NewServer(&mcp.Implementation{Name: g.opts.Name, Version: g.opts.Version}, &mcp.ServerOptions{
+	c.server = mcp.NewServer(g.implementation(), &mcp.ServerOptions{
 		Instructions: instructions(now),
 		GetSessionID: func() string { return c.id },
 		InitializedHandler: func(context.Context, *mcp.InitializedRequest) {
@@ -57,6 +62,7 @@ func (g *Gateway) newClient() (*client, error) {
 		Capabilities: &mcp.ServerCapabilities{
 			Tools:     &mcp.ToolCapabilities{ListChanged: true},
 			Resources: &mcp.ResourceCapabilities{ListChanged: true},
+			Prompts:   &mcp.PromptCapabilities{ListChanged: true},
 		},
 	})
 	c.server.AddReceivingMiddleware(c.receive)
@@ -236,11 +242,19 @@ func (c *client) follow() {
 
 // apply makes the server's tools those of the table.
 func (c *client) apply(t *table) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.applying.Lock()
+	defer c.applying.Unlock()
+	want := maps.Clone(t.tools)
+	for _, p := range c.passages(t) {
+		for name, one := range p.shownTools(p.prefix) {
+			if want[name] == nil {
+				want[name] = one
+			}
+		}
+	}
 	var gone []string
 	for name := range c.told {
-		if t.tools[name] == nil {
+		if want[name] == nil {
 			gone = append(gone, name)
 			delete(c.told, name)
 		}
@@ -248,17 +262,52 @@ func (c *client) apply(t *table) {
 	if len(gone) > 0 {
 		c.server.RemoveTools(gone...)
 	}
-	for name, one := range t.tools {
+	for name, one := range want {
 		if c.told[name] == one {
 			continue
 		}
 		c.told[name] = one
-		if err := add(c.server, one.shown, c.handler(one)); err != nil {
+		handle := one.handle
+		if handle == nil {
+			handle = c.handler(one)
+		}
+		if err := add(c.server, one.shown, handle); err != nil {
 			c.g.log.Warn("tool of an executor is left out", zap.String("executor", one.x.ID()), zap.String("tool", one.name), zap.Error(err))
 			c.server.RemoveTools(name)
 		}
 	}
 	c.applyFiles(t)
+	c.applyOthers(t)
+}
+
+// placed is a server with the prefix of its executor's tools.
+type placed struct {
+	*passage
+	prefix string
+}
+
+// passages are the servers of the executors in the table, in the order of these.
+func (c *client) passages(t *table) (all []placed) {
+	for _, m := range t.members {
+		c.mu.Lock()
+		h := c.hands[m.x]
+		c.mu.Unlock()
+		if h == nil {
+			continue
+		}
+		for _, p := range h.servers() {
+			all = append(all, placed{p, m.prefix})
+		}
+	}
+	return all
+}
+
+// session is the client's MCP session; nil before it is connected.
+func (c *client) session() *mcp.ServerSession {
+	for ss := range c.server.Sessions() {
+		return ss
+	}
+	return nil
 }
 
 // receive looks at requests before the library does.
@@ -268,7 +317,7 @@ func (c *client) receive(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.ListToolsRequest:
 			c.waitForTools(ctx)
 		case *mcp.CallToolRequest:
-			if err := c.rename(r.Params); err != nil {
+			if err := c.rename(ctx, r.Params); err != nil {
 				return nil, err
 			}
 		case *mcp.ListResourcesRequest:
@@ -289,6 +338,9 @@ func (c *client) waitForTools(ctx context.Context) {
 	for {
 		t := c.g.table()
 		if len(t.members) > 0 {
+			for _, m := range t.members {
+				c.hand(m.x).passed(ctx)
+			}
 			c.apply(t)
 			return
 		}
@@ -303,10 +355,10 @@ func (c *client) waitForTools(ctx context.Context) {
 }
 
 // rename finds the tool that is meant by a name without an executor's.
-func (c *client) rename(p *mcp.CallToolParamsRaw) error {
+func (c *client) rename(ctx context.Context, p *mcp.CallToolParamsRaw) error {
 	t := c.g.table()
 	c.apply(t)
-	if t.tools[p.Name] != nil {
+	if c.knows(p.Name) {
 		return nil
 	}
 	meant := t.plain[p.Name]
@@ -331,7 +383,18 @@ func (c *client) rename(p *mcp.CallToolParamsRaw) error {
 			return nil
 		}
 	}
-	return nil // the library says that it is unknown
+	for _, m := range t.members { // the tool of a server that nobody has asked for yet
+		c.hand(m.x).passed(ctx)
+	}
+	c.apply(t)
+	return nil // if it is still unknown, the library says so
+}
+
+// knows says whether the server has a tool of that name.
+func (c *client) knows(name string) bool {
+	c.applying.Lock()
+	defer c.applying.Unlock()
+	return c.told[name] != nil
 }
 
 func invalid(format string, args ...any) error {

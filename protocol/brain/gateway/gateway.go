@@ -12,7 +12,7 @@
 // Its parts: client.go is one client session, hand.go its place on one executor;
 // table.go and names.go say which tools there are, tools.go what they look like;
 // call.go is a tools/call, progress.go what is told while it runs; resources.go reads
-// files; lines.go is the transport of a pipe and http.go the one of streamable HTTP.
+// files, passthrough.go gives what MCP servers of the executor's machine have; lines.go is the transport of a pipe and http.go the one of streamable HTTP.
 //
 // What it promises: a client session that ends, however that happens, leaves nothing
 // running on an executor. A call goes on over reconnects of the executor, runs once,
@@ -55,6 +55,8 @@ type Options struct {
 	// Eager assigns a client's sessions as soon as it is initialized, not when they are
 	// first needed.
 	Eager bool
+	// NoServers leaves out the MCP servers of the executors' machines.
+	NoServers bool
 
 	MaxCalls         int   // at once for each client and executor; others wait (default 32)
 	MaxClients       int   // sessions over HTTP at once (default 256)
@@ -105,6 +107,10 @@ func New(b *brain.Brain, o Options) *Gateway {
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.stops, g.giveUp = context.WithCancel(context.Background())
 	return g
+}
+
+func (g *Gateway) implementation() *mcp.Implementation {
+	return &mcp.Implementation{Name: g.opts.Name, Version: g.opts.Version}
 }
 
 // Serve serves one client until it has gone or ctx is done, and returns when its calls

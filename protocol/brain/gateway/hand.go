@@ -26,9 +26,10 @@ type hand struct {
 	x     *brain.Executor
 	slots chan struct{} // one for each call that may run
 
-	mu      sync.Mutex
-	session *brain.Session
-	next    *assignment // under way
+	mu       sync.Mutex
+	session  *brain.Session
+	passages []*passage  // the servers of the session
+	next     *assignment // under way
 }
 
 type assignment struct {
@@ -72,6 +73,9 @@ func (h *hand) assign(a *assignment) {
 	}
 	if err != nil {
 		err = fmt.Errorf("assign session: %w", err)
+	}
+	if err == nil {
+		h.pass(s)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

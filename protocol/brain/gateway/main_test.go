@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,13 @@ import (
 	"github.com/agent-executor/executor/protocol/rpc/rpctest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("GATEWAY_TEST_SERVER") != "" {
+		beServer()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // world is a network in memory with a brain on it, its gateway, and executors.
 type world struct {
@@ -108,6 +115,14 @@ func (w *world) executorIn(root, name string, caps ...capabilities.Capability) *
 			d.Token = token
 			return w.faults.Dial(ctx, "ws://brain/", d)
 		},
+		DialChannel: func(_ context.Context, _ string, t protocol.ChannelTarget) (rpc.Frames, error) {
+			if w.refuse.Load() {
+				return nil, errors.New("refused")
+			}
+			here, there := rpc.Pipe()
+			w.work.Go(func() { _ = w.brain.ServeChannel(there, brain.Principal{}, t) })
+			return here, nil
+		},
 		MinBackoff: 10 * time.Millisecond, MaxBackoff: 100 * time.Millisecond,
 		DrainTimeout: time.Second,
 	})
@@ -150,6 +165,19 @@ func (w *world) ready(n int) {
 func (w *world) client(o *mcp.ClientOptions) *mcp.ClientSession {
 	w.t.Helper()
 	c, _ := w.killable(o)
+	return c
+}
+
+// clientOf is client with a protocol version and roots.
+func (w *world) clientOf(version string, o *mcp.ClientOptions, roots ...*mcp.Root) *mcp.ClientSession {
+	w.t.Helper()
+	here, there := net.Pipe()
+	w.work.Go(func() { _ = w.gate.Serve(w.ctx, gateway.Lines(there, there)) })
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o)
+	client.AddRoots(roots...)
+	c, err := client.Connect(w.ctx, &mcp.IOTransport{Reader: here, Writer: here}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	require.NoError(w.t, err)
+	w.ends = append([]func(){func() { _ = c.Close() }}, w.ends...)
 	return c
 }
 

@@ -31,7 +31,7 @@ const maxListed = 500
 // executors, its name is the host.
 func (m member) template() string { return "file://" + m.prefix + "/{+path}" }
 
-// applyFiles makes the server's templates those of the table. c.mu is held.
+// applyFiles makes the server's templates those of the table. c.applying is held.
 func (c *client) applyFiles(t *table) {
 	want := map[string]member{}
 	for _, m := range t.members {

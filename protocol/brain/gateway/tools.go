@@ -19,6 +19,8 @@ type tool struct {
 	plain string // its name when it is the only one of that name
 	x     *brain.Executor
 	name  string // on the executor
+
+	handle mcp.ToolHandler // of another server's tool; nil: it is the executor's
 }
 
 // anyObject is the schema of a tool that says nothing about its input.
@@ -67,12 +69,6 @@ func objectSchema(raw json.RawMessage) error {
 
 // add adds a tool to a server. What the library refuses with a panic is an error: it
 // comes from an executor.
-func add(s *mcp.Server, t *mcp.Tool, h mcp.ToolHandler) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("%v", v)
-		}
-	}()
-	s.AddTool(t, h)
-	return nil
+func add(s *mcp.Server, t *mcp.Tool, h mcp.ToolHandler) error {
+	return safely(func() { s.AddTool(t, h) })
 }

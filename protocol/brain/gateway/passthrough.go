@@ -1,0 +1,320 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/protocol"
+	"github.com/agent-executor/executor/protocol/brain"
+)
+
+// The MCP servers of an executor's machine are passed through: their tools are called
+// SERVER__TOOL, and what they ask their client for is asked from the gateway's client.
+
+const (
+	serversWait = 10 * time.Second // of a tools/list, for servers that are starting
+	serverLimit = 30 * time.Second // for a server to be initialized and to say what it has
+	serverTries = 5                // in a row that may fail before a server is given up
+	// serverVersion is the newest in which a server can ask its client for something.
+	serverVersion = "2025-11-25"
+)
+
+// passage is one server of one session of a client.
+type passage struct {
+	h       *hand
+	session *brain.Session
+	key     string
+	first   chan struct{} // closed when it is known what it has, or that it has failed
+	once    sync.Once
+
+	mu        sync.Mutex
+	server    *mcp.ClientSession // nil: it does not run
+	tools     []*mcp.Tool
+	prompts   []*mcp.Prompt
+	resources []*mcp.Resource
+	shown     map[string]*tool // made of tools, by the name clients see
+	listens   map[string]func(*mcp.ProgressNotificationParams)
+}
+
+// pass begins with the servers of a session that is new.
+func (h *hand) pass(s *brain.Session) {
+	if h.c.g.opts.NoServers {
+		return
+	}
+	states := s.MCPServers()
+	var all []*passage
+	for _, key := range slices.Sorted(maps.Keys(states)) {
+		if e := states[key].Error; e != nil {
+			h.c.g.log.Warn("server of an executor is not there", zap.String("server", key), zap.String("reason", e.Reason))
+			continue
+		}
+		p := &passage{h: h, session: s, key: key, first: make(chan struct{}), listens: map[string]func(*mcp.ProgressNotificationParams){}}
+		if h.c.goes(p.run) {
+			all = append(all, p)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.passages = all
+}
+
+// passed waits a little until it is known what the servers have.
+func (h *hand) passed(ctx context.Context) {
+	if h.c.g.opts.NoServers || !h.x.Connected() || !h.x.Capabilities().Has(protocol.CapabilityMCP) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, serversWait)
+	defer cancel()
+	if _, err := h.get(ctx); err != nil {
+		return
+	}
+	for _, p := range h.servers() {
+		select {
+		case <-p.first:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (h *hand) servers() []*passage {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.passages
+}
+
+// run talks to one run of the server after another until the session has ended, or the
+// server has for good.
+func (p *passage) run() {
+	defer p.once.Do(func() { close(p.first) })
+	log := p.h.c.g.log.With(zap.String("server", p.key), zap.String("session", p.session.ID()))
+	for failed := 0; failed < serverTries; {
+		err := p.visit()
+		if p.h.c.ctx.Err() != nil || p.session.Err() != nil {
+			return
+		}
+		var refused *protocol.Error
+		switch {
+		case err == nil:
+			failed = 0
+			log.Info("server of an executor has ended")
+		case errors.As(err, &refused) && (refused.Code == protocol.CodeMCPUnavailable || refused.Code == protocol.CodeNotFound):
+			log.Warn("server of an executor cannot be had", zap.Error(err))
+			return
+		default:
+			failed++
+			log.Warn("server of an executor has failed", zap.Error(err))
+		}
+		p.once.Do(func() { close(p.first) })
+	}
+}
+
+// visit is one run of the server. nil when it was there, and has ended.
+func (p *passage) visit() error {
+	ctx := p.h.c.ctx
+	limit, cancel := context.WithTimeout(ctx, serverLimit)
+	defer cancel()
+	server, err := p.client().Connect(limit, p.session.MCP(p.key), &mcp.ClientSessionOptions{ProtocolVersion: serverVersion})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := p.look(limit, server); err != nil {
+		return err
+	}
+	cancel()
+	p.once.Do(func() { close(p.first) })
+	_ = server.Wait()
+	p.set(nil, nil, nil, nil)
+	return nil
+}
+
+// look asks what the server has.
+func (p *passage) look(ctx context.Context, server *mcp.ClientSession) error {
+	caps := server.InitializeResult().Capabilities
+	var tools []*mcp.Tool
+	var prompts []*mcp.Prompt
+	var resources []*mcp.Resource
+	if caps.Tools != nil {
+		for t, err := range server.Tools(ctx, nil) {
+			if err != nil {
+				return fmt.Errorf("list its tools: %w", err)
+			}
+			tools = append(tools, t)
+		}
+	}
+	if caps.Prompts != nil {
+		for q, err := range server.Prompts(ctx, nil) {
+			if err != nil {
+				break // its tools are there still
+			}
+			prompts = append(prompts, q)
+		}
+	}
+	if caps.Resources != nil {
+		for r, err := range server.Resources(ctx, nil) {
+			if err != nil {
+				break
+			}
+			resources = append(resources, r)
+		}
+	}
+	p.set(server, tools, prompts, resources)
+	return nil
+}
+
+func (p *passage) set(server *mcp.ClientSession, tools []*mcp.Tool, prompts []*mcp.Prompt, resources []*mcp.Resource) {
+	p.mu.Lock()
+	p.server, p.tools, p.prompts, p.resources, p.shown = server, tools, prompts, resources, map[string]*tool{}
+	p.mu.Unlock()
+	p.h.c.apply(p.h.c.g.table())
+}
+
+// shownTools are the server's tools for clients; prefix is the executor's.
+func (p *passage) shownTools(prefix string) map[string]*tool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string]*tool{}
+	for _, t := range p.tools {
+		name := joined(safeName(p.key, maxNameBytes/2), safeName(t.Name, maxNameBytes))
+		if prefix != "" {
+			name = joined(prefix, name)
+		}
+		if all[name] != nil {
+			continue
+		}
+		one := p.shown[name]
+		if one == nil {
+			copied := *t
+			copied.Name = name
+			one = &tool{shown: &copied, plain: name, x: p.h.x, name: t.Name, handle: p.handler(p.server, t.Name)}
+			p.shown[name] = one
+		}
+		all[name] = one
+	}
+	return all
+}
+
+// handler passes a call on, with its progress and its cancellation.
+func (p *passage) handler(server *mcp.ClientSession, name string) mcp.ToolHandler {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		c := p.h.c
+		c.running.Add(1)
+		defer c.running.Add(-1)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.ctx, cancel)()
+		params := &mcp.CallToolParams{Name: name, Arguments: req.Params.Arguments}
+		if len(req.Params.Arguments) == 0 || string(req.Params.Arguments) == "null" {
+			params.Arguments = json.RawMessage(`{}`)
+		}
+		if token := req.Params.GetProgressToken(); token != nil {
+			ours := uuid.NewString()
+			stop := p.listen(ours, func(n *mcp.ProgressNotificationParams) {
+				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Message: n.Message, Progress: n.Progress, Total: n.Total})
+			})
+			defer stop()
+			params.SetProgressToken(ours)
+		}
+		r, err := server.CallTool(ctx, params)
+		var refused *jsonrpc.Error
+		switch {
+		case err == nil:
+			return r, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.As(err, &refused):
+			return nil, refused
+		}
+		return &mcp.CallToolResult{IsError: true, Meta: mcp.Meta{metaReason: protocol.CodeMCPUnavailable.String()}, Content: []mcp.Content{&mcp.TextContent{
+			Text: fmt.Sprintf("%s: server %s ended before it answered; what became of the call is not known (%v)", name, p.key, err)}}}, nil
+	}
+}
+
+func (p *passage) listen(token string, f func(*mcp.ProgressNotificationParams)) (stop func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listens[token] = f
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.listens, token)
+	}
+}
+
+// client is what the server talks to. It can what the gateway's client can.
+func (p *passage) client() *mcp.Client {
+	c := p.h.c
+	again := func() {
+		c.goes(func() {
+			p.mu.Lock()
+			server := p.server
+			p.mu.Unlock()
+			if server == nil {
+				return // it is being looked at just now
+			}
+			limit, cancel := context.WithTimeout(c.ctx, serverLimit)
+			defer cancel()
+			if err := p.look(limit, server); err != nil {
+				c.g.log.Warn("server of an executor has failed", zap.String("server", p.key), zap.Error(err))
+			}
+		})
+	}
+	o := &mcp.ClientOptions{
+		Capabilities:               &mcp.ClientCapabilities{},
+		ToolListChangedHandler:     func(context.Context, *mcp.ToolListChangedRequest) { again() },
+		PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { again() },
+		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { again() },
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			token, _ := r.Params.ProgressToken.(string)
+			p.mu.Lock()
+			f := p.listens[token]
+			p.mu.Unlock()
+			if f != nil {
+				f(r.Params)
+			}
+		},
+	}
+	user := c.session()
+	if user == nil || user.InitializeParams() == nil || user.InitializeParams().Capabilities == nil || user.InitializeParams().ProtocolVersion > serverVersion {
+		return mcp.NewClient(c.g.implementation(), o)
+	}
+	can := user.InitializeParams().Capabilities
+	if can.Sampling != nil {
+		o.CreateMessageWithToolsHandler = func(ctx context.Context, r *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
+			return user.CreateMessageWithTools(ctx, r.Params)
+		}
+		o.Capabilities.Sampling = can.Sampling
+	}
+	if can.Elicitation != nil {
+		o.ElicitationHandler = func(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return user.Elicit(ctx, r.Params)
+		}
+		o.Capabilities.Elicitation = can.Elicitation
+	}
+	o.Capabilities.RootsV2 = can.RootsV2
+	client := mcp.NewClient(c.g.implementation(), o)
+	if can.RootsV2 != nil {
+		client.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				if method == "roots/list" {
+					return user.ListRoots(ctx, nil)
+				}
+				return next(ctx, method, req)
+			}
+		})
+	}
+	return client
+}
