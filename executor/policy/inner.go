@@ -190,6 +190,16 @@ func (s *script) ofWrapper(name string, args simple, operands int) {
 
 // ofFind looks into the commands that find runs.
 func (s *script) ofFind(args simple) {
+	plain := args
+	named := func(w word) bool { return strings.Contains(w.text, "{}") } // which stands for the name of a file
+	if slices.ContainsFunc(args, named) {
+		plain = slices.Clone(args)
+		for i, w := range plain {
+			if named(w) {
+				plain[i] = word{}
+			}
+		}
+	}
 	for i, a := range args {
 		if s.full() {
 			return
@@ -200,14 +210,8 @@ func (s *script) ofFind(args simple) {
 		switch a.text {
 		case "-exec", "-execdir", "-ok", "-okdir":
 			if i+1 < len(args) {
-				in := slices.Clone(args[i+1:])
-				for j, w := range in {
-					if strings.Contains(w.text, "{}") { // stands for the name of a file
-						in[j] = word{}
-					}
-				}
 				s.depth++
-				s.add(in)
+				s.add(plain[i+1:])
 				s.depth--
 			}
 		}

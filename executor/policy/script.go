@@ -306,7 +306,10 @@ func (s *script) has(words Words) (verdict, string) {
 				answer, why = maybe, doubt
 			}
 		case no:
-			if m, doubt := c.mentions(words); m == maybe && answer == no {
+			if answer != no || s.unclear != "" { // it is asked about already
+				continue
+			}
+			if m, doubt := c.mentions(words); m == maybe {
 				answer, why = maybe, doubt
 			}
 		}
