@@ -16,6 +16,7 @@ build: ## the two programs, into bin/
 	$(GO) build -trimpath -o bin/ ./cmd/executor ./cmd/brain
 
 # More packages at once than there are processors: many tests wait for a clock. Vet is a part of lint.
+test: export GORACE ?= atexit_sleep_ms=0
 test: ## all tests, with the race detector
 	$(GO) test -race -vet=off -p 4 -timeout 8m -ldflags='-s -w' ./...
 

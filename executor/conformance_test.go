@@ -117,6 +117,7 @@ func TestConformanceOfTheExecutor(t *testing.T) {
 				return nil
 			})
 		}))
+		w.loaded = true
 		w.run(func(o *Options) {
 			o.Dial = w.plainDial
 			o.Token = func(context.Context) (string, error) { return "tok", nil }

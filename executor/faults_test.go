@@ -160,7 +160,7 @@ func (w *world) play(change func(*Options), rules ...rpctest.Rule) {
 	note("waits", r)
 	note("lasts", s.call(session, "lasts"))
 	require.NoError(t, session.Stop(w.ctx, "the story ends"))
-	sleep(3 * time.Minute) // whatever is owed or late has come by then
+	sleep(2 * time.Minute) // whatever is owed or late has come by then
 
 	// What was told to the caller.
 	require.Equal(t, "succeeded quick", outcomes["quick"])

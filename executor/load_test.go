@@ -13,6 +13,7 @@ import (
 func TestLoad(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		b := w.brain(brain.Options{})
+		w.loaded = true
 		w.run(nil)
 		x, err := b.WaitExecutor(w.ctx)
 		require.NoError(t, err)

@@ -180,7 +180,7 @@ func TestSwappedDirectory(t *testing.T) {
 	require.NoError(t, os.Symlink("../outside", b.path("link")))
 	stop := exchange(t, b.path("d"), b.path("link"))
 	done := map[string]int{}
-	const rounds = 3000
+	rounds := full(3000, 1000)
 	for i := range rounds {
 		out, err := b.call("read", obj{"path": "d/f"})
 		if err == nil {

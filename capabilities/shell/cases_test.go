@@ -228,7 +228,7 @@ func TestHookRefuses(t *testing.T) {
 }
 
 // For every size around every limit the last line of the output is in the result, on both streams, and
-// the numbers are right.
+// the numbers are right. EXECUTOR_STRESS=1 has both kinds of lines on both.
 func TestLastLineAtEveryLimit(t *testing.T) {
 	const spill, last = 128 << 10, "THE LAST LINE\n"
 	b := newBench(t, Options{SpillBytes: spill})
@@ -238,7 +238,10 @@ func TestLastLineAtEveryLimit(t *testing.T) {
 	for _, limit := range []int{(inline - noteBytes) / 3, inline - noteBytes, inline, 64 << 10, spill, 256 << 10} {
 		for n := limit - 1; n <= limit+1; n++ {
 			for _, to := range []string{"", " >&2"} {
-				for _, line := range []string{`yes 1234567`, `yes x | tr -d '\n'`} {
+				for i, line := range []string{`yes 1234567`, `yes x | tr -d '\n'`} {
+					if os.Getenv("EXECUTOR_STRESS") == "" && ((n+i)%2 == 0) == (to == "") {
+						continue
+					}
 					wg.Go(func() {
 						slots <- struct{}{}
 						defer func() { <-slots }()

@@ -86,18 +86,21 @@ func leftAfterKill(t *testing.T, r *rig) {
 		}
 	}()
 	pids := map[string]int{}
-	for name, number := range numbers {
-		require.Eventually(t, func() bool {
-			list := sleepers(number)
-			if len(list) == 1 {
+	require.Eventually(t, func() bool {
+		all := everySleeper()
+		for name, number := range numbers {
+			if list := all[number]; len(list) == 1 {
 				pids[name] = list[0]
+			} else {
+				return false
 			}
-			return len(list) == 1
-		}, 30*time.Second, 10*time.Millisecond, name)
-	}
+		}
+		return true
+	}, 30*time.Second, 50*time.Millisecond)
 	r.stopExecutor(syscall.SIGKILL)
+	left := everySleeper()
 	for name, number := range numbers {
-		require.NotEmpty(t, sleepers(number), "%s: the test is about what is left", name)
+		require.NotEmpty(t, left[number], "%s: the test is about what is left", name)
 	}
 
 	came = r.next(eventRegistered)
@@ -109,8 +112,9 @@ func leftAfterKill(t *testing.T, r *rig) {
 		told[int(pid)] = true
 		assert.NotContains(t, line["program"], " ", "no arguments in the log")
 	}
+	left = everySleeper()
 	for name, number := range numbers {
-		assert.Empty(t, sleepers(number), "%s is left", name)
+		assert.Empty(t, left[number], "%s is left", name)
 		assert.True(t, told[pids[name]], "%s, pid %d, is not in the log", name, pids[name])
 	}
 	t.Logf("%d trees; told of %d processes; %v", len(numbers), len(told), r.logLines("child processes are kept hold of")[1])
@@ -173,7 +177,11 @@ func (r *rig) logLines(message string) (lines []map[string]any) {
 }
 
 // sleepers are the processes that sleep for that number of seconds.
-func sleepers(number string) (pids []int) {
+func sleepers(number string) []int { return everySleeper()[number] }
+
+// everySleeper is all sleepers by their numbers, in one look at all processes, which is dear.
+func everySleeper() map[string][]int {
+	found := map[string][]int{}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -181,9 +189,10 @@ func sleepers(number string) (pids []int) {
 			continue
 		}
 		text, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if string(text) == "sleep\x00"+number+"\x00" {
-			pids = append(pids, pid)
+		if number, ok := strings.CutPrefix(string(text), "sleep\x00"); ok {
+			number = strings.TrimSuffix(number, "\x00")
+			found[number] = append(found[number], pid)
 		}
 	}
-	return pids
+	return found
 }

@@ -64,6 +64,9 @@ func (c simple) mentions(words Words) (verdict, string) {
 		if !a.known {
 			return maybe, brief(c[0].text) + " may run what its arguments say, and one is made up at run time"
 		}
+		if want != "/" && !strings.Contains(strings.ToLower(a.text), want) {
+			continue // no part can be it: to take them all apart is what costs
+		}
 		for _, part := range strings.FieldsFunc(a.text, separates) {
 			if program(part) == want {
 				return maybe, brief(c[0].text) + " may run what its arguments say"

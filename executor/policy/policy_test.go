@@ -208,6 +208,6 @@ func TestCostlyScripts(t *testing.T) {
 	} {
 		began := time.Now()
 		require.NotEqual(t, Allow, p.Decide(request(s)).Action, "%.20q", s)
-		require.Less(t, time.Since(began), 20*time.Second, "%.20q", s)
+		require.Less(t, time.Since(began), time.Minute, "%.20q", s)
 	}
 }

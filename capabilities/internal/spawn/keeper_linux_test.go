@@ -379,7 +379,7 @@ func TestTerminateWithKeeper(t *testing.T) {
 // Killed in the middle of many starts: none is left that has not got its label yet.
 func TestKilledWhileStarting(t *testing.T) {
 	found := 0
-	for round := range 6 {
+	for _, round := range stress([]int{0, 2, 5}, []int{0, 1, 2, 3, 4, 5}) {
 		dir := t.TempDir()
 		l := newLife(t, dir, false)
 		number := unique()
