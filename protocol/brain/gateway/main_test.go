@@ -46,6 +46,8 @@ type world struct {
 	work   sync.WaitGroup
 	ends   []func()
 	refuse atomic.Bool // connections of executors
+
+	maxSessions int // of executors; 0: the default
 }
 
 func newWorld(t *testing.T, o gateway.Options) *world {
@@ -125,6 +127,7 @@ func (w *world) executorIn(root, name string, caps ...capabilities.Capability) *
 		},
 		MinBackoff: 10 * time.Millisecond, MaxBackoff: 100 * time.Millisecond,
 		DrainTimeout: time.Second,
+		MaxSessions:  w.maxSessions,
 	})
 	require.NoError(w.t, err)
 	require.NoError(w.t, e.Register(caps...))
