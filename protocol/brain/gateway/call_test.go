@@ -76,6 +76,7 @@ func TestProgress(t *testing.T) {
 			}
 			c.Progress("nearly there")
 			c.Output(protocol.StreamStderr, []byte("no end of line"))
+			time.Sleep(time.Second) // progress is best effort, and may be overtaken by the result
 			return protocol.Text("done"), nil
 		}))
 		w.ready(1)

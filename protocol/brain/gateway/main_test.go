@@ -171,19 +171,6 @@ func (w *world) client(o *mcp.ClientOptions) *mcp.ClientSession {
 	return c
 }
 
-// clientOf is client with a protocol version and roots.
-func (w *world) clientOf(version string, o *mcp.ClientOptions, roots ...*mcp.Root) *mcp.ClientSession {
-	w.t.Helper()
-	here, there := net.Pipe()
-	w.work.Go(func() { _ = w.gate.Serve(w.ctx, gateway.Lines(there, there)) })
-	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o)
-	client.AddRoots(roots...)
-	c, err := client.Connect(w.ctx, &mcp.IOTransport{Reader: here, Writer: here}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	require.NoError(w.t, err)
-	w.ends = append([]func(){func() { _ = c.Close() }}, w.ends...)
-	return c
-}
-
 // killable is client with what happens when its process is killed.
 func (w *world) killable(o *mcp.ClientOptions) (c *mcp.ClientSession, kill func()) {
 	w.t.Helper()
