@@ -69,6 +69,8 @@ type (
 		HTTP       bool `json:"http"`
 		MaxServers int  `json:"max_servers,omitempty"`
 		SecretEnv  bool `json:"secret_env,omitempty"`
+		// Servers are the keys of the machine's own servers, which every session has.
+		Servers []string `json:"servers,omitempty"`
 	}
 	ProcessDetails struct {
 		Enabled        bool  `json:"enabled"`

@@ -340,6 +340,7 @@ var meanings = map[string]string{
 	"http":                           "servers behind a URL",
 	"max_servers":                    "per session",
 	"MCPDetails.secret_env":          "`secret_env` is honoured",
+	"MCPDetails.servers":             "[x] the `server_key` of each of the machine's own, which every session has",
 	"pty":                            "`io_mode: pty`",
 	"buffer_bytes":                   "output kept per stream",
 	"max_processes":                  "running processes of one session",

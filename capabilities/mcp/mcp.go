@@ -92,7 +92,7 @@ func (c *Servers) Install(r *capabilities.Registrar) error {
 	if err := CheckServers(c.options.Servers); err != nil {
 		return err
 	}
-	r.Advertise(protocol.MCPDetails{Stdio: true, HTTP: c.options.NoHTTP == "", MaxServers: c.options.MaxServers, SecretEnv: true})
+	r.Advertise(protocol.MCPDetails{Stdio: true, HTTP: c.options.NoHTTP == "", MaxServers: c.options.MaxServers, SecretEnv: true, Servers: c.keys()})
 	r.OnSessionStart(c.startSession)
 	r.OnSessionEnd(c.endSession)
 	return nil
@@ -122,4 +122,13 @@ func (c *Options) login() map[string]string {
 		return c.LoginEnv
 	}
 	return c.Children.Login()
+}
+
+// keys are those of the user's own servers.
+func (c *Servers) keys() []string {
+	var keys []string
+	for _, s := range c.options.Servers {
+		keys = append(keys, s.ServerKey)
+	}
+	return keys
 }

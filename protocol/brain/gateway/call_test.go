@@ -76,6 +76,7 @@ func TestProgress(t *testing.T) {
 			}
 			c.Progress("nearly there")
 			c.Output(protocol.StreamStderr, []byte("no end of line"))
+			time.Sleep(time.Second) // progress is best effort, and may be overtaken by the result
 			return protocol.Text("done"), nil
 		}))
 		w.ready(1)
@@ -287,5 +288,25 @@ func TestManyCallsAtOnce(t *testing.T) {
 		}
 		require.LessOrEqual(t, most.Load(), int64(32))
 		require.Greater(t, most.Load(), int64(8))
+	})
+}
+
+// An executor that takes no more sessions: the call says so, after a while.
+func TestExecutorIsFull(t *testing.T) {
+	in(t, gateway.Options{}, func(t *testing.T, w *world) {
+		w.maxSessions = 1
+		w.executor("one", echo("echo"))
+		w.ready(1)
+		a, b := w.client(nil), w.client(nil)
+		require.Len(t, w.tools(b), 1, "a list needs no session")
+		w.call(a, "echo", nil)
+		before := time.Now()
+		r := w.call(b, "echo", nil)
+		require.True(t, r.IsError)
+		require.Contains(t, text(r), "max_sessions")
+		require.Equal(t, "executor_busy", r.Meta["executor/reason"])
+		require.InDelta(t, 60, time.Since(before).Seconds(), 1)
+		require.NoError(t, a.Close())
+		require.Equal(t, "echo:", text(w.call(b, "echo", nil)), "there is room again")
 	})
 }

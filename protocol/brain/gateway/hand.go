@@ -16,6 +16,7 @@ import (
 
 var (
 	errAway  = errors.New("the executor is not connected")
+	errFull  = errors.New("the executor has not begun a session in time; it may have as many as it takes (max_sessions)")
 	errTwice = errors.New("another tool has that name")
 )
 
@@ -65,11 +66,13 @@ func (h *hand) get(ctx context.Context) (*brain.Session, error) {
 
 // assign is not bound to the call that needs it first: others wait too.
 func (h *hand) assign(a *assignment) {
-	ctx, cancel := whileThere(h.c.ctx, h.x, h.c.g.opts.Grace)
+	limit, end := context.WithTimeoutCause(h.c.ctx, assignLimit, errFull)
+	defer end()
+	ctx, cancel := whileThere(limit, h.x, h.c.g.opts.Grace)
 	defer cancel()
 	s, err := h.x.Assign(ctx, protocol.SessionAssignParams{Metadata: h.c.metadata()})
-	if err != nil && context.Cause(ctx) == errAway {
-		err = errAway
+	if err != nil {
+		err = reason(ctx, err)
 	}
 	if err != nil {
 		err = fmt.Errorf("assign session: %w", err)

@@ -46,6 +46,8 @@ type world struct {
 	work   sync.WaitGroup
 	ends   []func()
 	refuse atomic.Bool // connections of executors
+
+	maxSessions int // of executors; 0: the default
 }
 
 func newWorld(t *testing.T, o gateway.Options) *world {
@@ -125,6 +127,7 @@ func (w *world) executorIn(root, name string, caps ...capabilities.Capability) *
 		},
 		MinBackoff: 10 * time.Millisecond, MaxBackoff: 100 * time.Millisecond,
 		DrainTimeout: time.Second,
+		MaxSessions:  w.maxSessions,
 	})
 	require.NoError(w.t, err)
 	require.NoError(w.t, e.Register(caps...))
@@ -165,19 +168,6 @@ func (w *world) ready(n int) {
 func (w *world) client(o *mcp.ClientOptions) *mcp.ClientSession {
 	w.t.Helper()
 	c, _ := w.killable(o)
-	return c
-}
-
-// clientOf is client with a protocol version and roots.
-func (w *world) clientOf(version string, o *mcp.ClientOptions, roots ...*mcp.Root) *mcp.ClientSession {
-	w.t.Helper()
-	here, there := net.Pipe()
-	w.work.Go(func() { _ = w.gate.Serve(w.ctx, gateway.Lines(there, there)) })
-	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o)
-	client.AddRoots(roots...)
-	c, err := client.Connect(w.ctx, &mcp.IOTransport{Reader: here, Writer: here}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	require.NoError(w.t, err)
-	w.ends = append([]func(){func() { _ = c.Close() }}, w.ends...)
 	return c
 }
 

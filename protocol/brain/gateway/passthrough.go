@@ -1,5 +1,7 @@
 package gateway
 
+//lint:file-ignore SA1019 what newer versions of MCP leave out is passed on for the others
+
 import (
 	"context"
 	"encoding/json"
@@ -71,8 +73,9 @@ func (h *hand) pass(s *brain.Session) {
 
 // passed waits a little until it is known what the servers have.
 func (h *hand) passed(ctx context.Context) {
-	if h.c.g.opts.NoServers || !h.x.Connected() || !h.x.Capabilities().Has(protocol.CapabilityMCP) {
-		return
+	var mcp protocol.MCPDetails
+	if ok, err := h.x.Capabilities().Get(protocol.CapabilityMCP, &mcp); !ok || err != nil || len(mcp.Servers) == 0 || h.c.g.opts.NoServers || !h.x.Connected() {
+		return // a session is not assigned for nothing
 	}
 	ctx, cancel := context.WithTimeout(ctx, serversWait)
 	defer cancel()

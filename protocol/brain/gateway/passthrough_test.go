@@ -1,9 +1,12 @@
 package gateway_test
 
+//lint:file-ignore SA1019 what newer versions of MCP leave out is passed on for the others
+
 import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -197,3 +200,16 @@ func TestServerEverything(t *testing.T) {
 
 // serverVersion is one in which servers may ask their clients.
 const serverVersion = "2025-11-25"
+
+// clientOf is client with a protocol version and roots.
+func (w *world) clientOf(version string, o *mcp.ClientOptions, roots ...*mcp.Root) *mcp.ClientSession {
+	w.t.Helper()
+	here, there := net.Pipe()
+	w.work.Go(func() { _ = w.gate.Serve(w.ctx, gateway.Lines(there, there)) })
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o)
+	client.AddRoots(roots...)
+	c, err := client.Connect(w.ctx, &mcp.IOTransport{Reader: here, Writer: here}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	require.NoError(w.t, err)
+	w.ends = append([]func(){func() { _ = c.Close() }}, w.ends...)
+	return c
+}

@@ -124,13 +124,3 @@ func (g *Gateway) addTools(t *table, m *member, before *table) {
 		m.files = slices.ContainsFunc(infos, func(i protocol.ToolInfo) bool { return i.Name == readTool })
 	}
 }
-
-// member finds an executor in the table.
-func (t *table) member(x *brain.Executor) (member, bool) {
-	for _, m := range t.members {
-		if m.x == x {
-			return m, true
-		}
-	}
-	return member{}, false
-}
