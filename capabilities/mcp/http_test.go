@@ -102,8 +102,9 @@ func TestHTTP(t *testing.T) {
 	for name, o := range map[string]*sdk.StreamableHTTPOptions{"events": nil, "json": {JSONResponse: true}, "resumable": {EventStore: sdk.NewMemoryEventStore(nil)}} {
 		t.Run(name, func(t *testing.T) {
 			server := testServer()
-			canceled := make(chan struct{})
+			waits, canceled := make(chan struct{}), make(chan struct{})
 			sdk.AddTool(server, &sdk.Tool{Name: "wait"}, func(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+				close(waits)
 				<-ctx.Done()
 				close(canceled)
 				return nil, nil, ctx.Err()
@@ -138,6 +139,7 @@ func TestHTTP(t *testing.T) {
 				_, err := c.CallTool(ctx, &sdk.CallToolParams{Name: "wait", Arguments: struct{}{}})
 				failed <- err
 			}()
+			<-waits
 			require.Equal(t, "while it waits", b.call(c, "echo", echoInput{"while it waits"}))
 			cancel()
 			require.Error(t, <-failed)

@@ -21,6 +21,7 @@ import (
 // notSettings are the fields of executor.Options that nobody configures.
 var notSettings = map[string]string{
 	"Dial":         "follows from the URL",
+	"DialChannel":  "follows from the URL",
 	"Version":      "is the build's",
 	"Wrap":         "is code",
 	"OnState":      "is code",
