@@ -138,13 +138,14 @@ func (m *mcpServers) claim(ctx context.Context, key string, states map[string]pr
 	}
 }
 
-// stateError is why a server cannot be had; nil when it is starting or running.
+// stateError is why a server cannot be had; nil when it is running, or may be soon: the
+// local user is asked about it.
 func stateError(key string, states map[string]protocol.MCPState) error {
 	state, ok := states[key]
 	switch {
 	case !ok:
 		return protocol.Errorf(protocol.CodeNotFound, "server %s: the session has no MCP server of that key", key)
-	case state.Error != nil:
+	case state.Error != nil && !state.Error.Retryable:
 		return protocol.Errorf(protocol.CodeMCPUnavailable, "server %s: %s", key, state.Error.Message).WithDetail(state.Error.Reason)
 	}
 	return nil
