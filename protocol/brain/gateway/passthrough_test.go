@@ -184,7 +184,7 @@ func TestServerEverything(t *testing.T) {
 		require.Contains(t, text(answers["get-roots-list"]), "/of/the/client")
 		require.NotNil(t, answers["get-structured-content"].StructuredContent)
 		mu.Lock()
-		require.Equal(t, 4, heard["of trigger-long-running-operation"])
+		require.GreaterOrEqual(t, heard["of trigger-long-running-operation"], 3, "of 4, of which the last may be overtaken by the result")
 		mu.Unlock()
 
 		soon, cancel := context.WithTimeout(w.ctx, 300*time.Millisecond)
