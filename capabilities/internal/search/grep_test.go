@@ -235,7 +235,7 @@ func TestGrepCanceledInLongText(t *testing.T) {
 	require.NoError(t, err)
 	began := time.Now()
 	assert.Nil(t, f.find(text))
-	assert.Less(t, time.Since(began), 5*time.Second) // to its end it would be minutes
+	assert.Less(t, time.Since(began), 20*time.Second) // to its end it would be minutes
 	f = m.finder(t.Context())
 	assert.Equal(t, []int{100_000, 100_403}, f.find([]byte(strings.Repeat("-", 100_000)+strings.Repeat("ab", 200)+"c\nd")))
 }

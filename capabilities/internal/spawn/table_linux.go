@@ -58,7 +58,7 @@ func rowOf(pid int) (row, bool) {
 }
 
 // execTime is how long a process may take to become another program.
-const execTime = 100 * time.Millisecond
+const execTime = time.Second
 
 // marked says whether a process was given the marker in its environment. In the middle of becoming
 // another program it has none, and is waited for.
