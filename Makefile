@@ -35,7 +35,6 @@ bench: ## ratios to other ways of doing the same, measured side by side in one r
 	$(GO) test -run '^$$' -bench 'Commit' -benchtime 1x ./executor/internal/outbox/journal
 	$(GO) test -run '^$$' -bench 'ToolCall|DurableCall' -benchtime 1x ./executor
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./cmd/executor
-	$(GO) test -run '^$$' -bench 'ThroughGateway' -benchtime 1x ./protocol/brain/gateway
 	$(GO) test -run '^$$' -bench 'AgainstFloor' -benchtime 1x ./capabilities/files
 	$(GO) test -run '^$$' -bench 'AgainstTools' -benchtime 1x -timeout 1h ./capabilities/internal/search
 

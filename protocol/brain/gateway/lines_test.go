@@ -18,7 +18,7 @@ import (
 
 // typed is a client that is written by hand.
 type typed struct {
-	t    testing.TB
+	t    *testing.T
 	conn net.Conn
 	in   *bufio.Reader
 	over chan error // what Serve returned

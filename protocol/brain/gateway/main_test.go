@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 // world is a network in memory with a brain on it, its gateway, and executors.
 type world struct {
-	t      testing.TB
+	t      *testing.T
 	ctx    context.Context
 	cancel context.CancelFunc
 	net    *rpctest.Listener
@@ -50,7 +50,7 @@ type world struct {
 	maxSessions int // of executors; 0: the default
 }
 
-func newWorld(t testing.TB, o gateway.Options) *world {
+func newWorld(t *testing.T, o gateway.Options) *world {
 	w := &world{t: t, net: rpctest.Listen(), faults: rpctest.NewFaults(), brain: brain.New(brain.Options{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.gate = gateway.New(w.brain, o)

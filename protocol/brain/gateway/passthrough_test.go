@@ -35,7 +35,7 @@ func stdio(key, command string, args ...string) protocol.MCPServer {
 }
 
 // own is this test binary as an MCP server.
-func own(t testing.TB, key string) protocol.MCPServer {
+func own(t *testing.T, key string) protocol.MCPServer {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	s := stdio(key, self)
