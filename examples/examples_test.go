@@ -95,7 +95,7 @@ func TestREADMELinks(t *testing.T) {
 		}
 		require.NoError(t, err)
 		if section != "" {
-			require.Contains(t, strings.ReplaceAll(strings.ToLower(string(text)), " ", "-"), "\n##-"+section+"\n")
+			require.Contains(t, strings.ReplaceAll(strings.ToLower(string(text)), " ", "-"), "#-"+section+"\n")
 		}
 	}
 }

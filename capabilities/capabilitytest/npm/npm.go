@@ -6,7 +6,7 @@
 //
 // They are installed once, without running their scripts, into the user's cache
 // directory, and shared by all test processes. A test is skipped where Node.js or npm is
-// missing, unless EXECUTOR_NEED_NPM is 1.
+// missing, unless NEED_NPM is 1.
 package npm
 
 import (
@@ -48,7 +48,7 @@ func Peers(t testing.TB) Installed {
 	t.Helper()
 	i, err := install(t.Context())
 	if err != nil {
-		if os.Getenv("EXECUTOR_NEED_NPM") == "1" {
+		if os.Getenv("NEED_NPM") == "1" {
 			t.Fatalf("peers from npm: %v", err)
 		}
 		t.Skipf("peers from npm: %v", err)
