@@ -44,3 +44,17 @@ func TestMarkedInTheMiddleOfAnExec(t *testing.T) {
 	assert.Zero(t, missed)
 	require.False(t, marked(os.Getpid(), g.id))
 }
+
+func TestMarkerIn(t *testing.T) {
+	for environ, want := range map[string]string{
+		"A=1\x00" + Marker + "=abc.1\x00B=2\x00":    "abc.1",
+		"A=1\x00" + Marker + "\x00abc.1\x00B=2\x00": "abc.1", // bash takes it in just now
+		Marker + "=": "",
+	} {
+		value, found := markerIn([]byte(environ))
+		assert.True(t, found, environ)
+		assert.Equal(t, want, string(value))
+	}
+	_, found := markerIn([]byte("A=" + Marker + "=1\x00B=2\x00"))
+	assert.False(t, found)
+}

@@ -60,16 +60,22 @@ func rowOf(pid int) (row, bool) {
 // execTime is how long a process may take to become another program.
 const execTime = time.Second
 
+// stableLooks is how often a process without an environment is looked at while it is not becoming another
+// program, before that is believed.
+const stableLooks = 4
+
 // marked says whether a process was given the marker in its environment. In the middle of becoming
 // another program it has none, and is waited for.
 func marked(pid int, marker string) bool {
 	const most = 4 << 20
 	buf := make([]byte, 32<<10)
 	deadline := time.Now().Add(execTime)
-	for still := false; ; {
+	for stable := 0; ; {
 		text := readProc(buf, pid, "environ")
-		if len(text) == 0 && !still && time.Now().Before(deadline) {
-			still = !becoming(pid) // it may have become it since: once more then
+		if len(text) == 0 && stable < stableLooks && time.Now().Before(deadline) {
+			if !becoming(pid) { // it may have become it since, and be becoming the next by now
+				stable++
+			}
 			runtime.Gosched()
 			continue
 		}
@@ -77,13 +83,25 @@ func marked(pid int, marker string) bool {
 			buf = make([]byte, 4*len(buf))
 			continue
 		}
-		for entry := range bytes.SplitSeq(text, []byte{0}) {
-			if value, ok := bytes.CutPrefix(entry, []byte(Marker+"=")); ok {
-				return bytes.Contains(value, []byte(marker))
-			}
-		}
-		return false
+		value, found := markerIn(text)
+		return found && bytes.Contains(value, []byte(marker))
 	}
+}
+
+// markerIn is the marker's value in an environment. A shell that starts writes a 0 over the sign behind a
+// name while it takes the variable in: for a moment the value looks like the next entry.
+func markerIn(environ []byte) (value []byte, found bool) {
+	taken := false
+	for entry := range bytes.SplitSeq(environ, []byte{0}) {
+		if taken {
+			return entry, true
+		}
+		if value, ok := bytes.CutPrefix(entry, []byte(Marker+"=")); ok {
+			return value, true
+		}
+		taken = string(entry) == Marker
+	}
+	return nil, false
 }
 
 // becoming says whether a process is in the middle of becoming another program: it has memory already,
