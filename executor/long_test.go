@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -61,13 +62,15 @@ func TestADayOfDisconnects(t *testing.T) {
 		end := time.Now().Add(day)
 		seed := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(20261129, n)) }
 
-		resting := func() int { // goroutines when nothing is to be done
+		resting := func() (n int, all []byte) { // goroutines of the bubble when nothing is to be done
 			sleep(2 * time.Minute)
-			return runtime.NumGoroutine()
+			all = make([]byte, 4<<20)
+			all = all[:runtime.Stack(all, true)]
+			return bytes.Count(all, []byte("synctest bubble")), all
 		}
 		first, err := x.Assign(w.ctx, protocol.SessionAssignParams{SessionID: "lasting"})
 		require.NoError(t, err)
-		before := resting()
+		before, _ := resting()
 
 		var all sync.WaitGroup
 		var calls, sessions, disconnects int
@@ -139,7 +142,8 @@ func TestADayOfDisconnects(t *testing.T) {
 			require.Equal(t, 1, n, id)
 		}
 		require.Len(t, stored.stored(), calls)
-		require.LessOrEqual(t, resting(), before+2) // a read loop that was taken over comes and goes
+		now, stacks := resting()
+		require.LessOrEqual(t, now, before+2, "%s", stacks) // a read loop that was taken over comes and goes
 		t.Logf("%d calls, %d sessions, %d disconnects", calls, sessions, disconnects)
 	})
 	t.Logf("in %v", time.Since(real))
