@@ -183,6 +183,9 @@ func (p *post) fail(ctx context.Context, code protocol.Code, text string) {
 		p.w.s.log.Warn("a message does not reach the MCP server", zap.String("why", text))
 	default:
 		p.answered = true
+		if p.head.Method == methodInitialize { // without it nothing works, and few look into the answer
+			p.w.s.log.Warn("the MCP server does not let itself be initialized", zap.String("why", p.w.s.hide.maskString(text)))
+		}
 		_ = p.w.relay.ch.WriteFrame(p.w.ctx, errorFrame(p.head.ID, code, text)) // the end of the channel is seen by who reads it
 	}
 }

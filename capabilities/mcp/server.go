@@ -194,7 +194,9 @@ func (s *server) runs(r run) error {
 			return err
 		}
 		since := time.Now()
-		end := r.serve(ch)
+		guard := s.guarded(ch)
+		end := r.serve(guard)
+		guard.end()
 		var wait time.Duration
 		switch {
 		case ctx.Err() != nil:

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -154,7 +153,7 @@ func TestMCPServersAreAskedAbout(t *testing.T) {
 	r := newRig(t)
 	program, err := os.Executable()
 	require.NoError(t, err)
-	r.startExecutor("--trust", "ask", "--mcp-servers", fmt.Sprintf(`{"server_key":"local","transport":{"command":%q,"env":{"MCP_ROLE":"tools"}}}`, program))
+	r.startExecutor("--trust", "ask", "--policy", `{"tool":"mcp.local.*","action":"allow"}`, "--mcp-servers", fmt.Sprintf(`{"server_key":"local","transport":{"command":%q,"env":{"MCP_ROLE":"tools"}}}`, program))
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Second)
 	defer cancel()
 	x, err := r.serving.WaitExecutor(ctx)
@@ -178,10 +177,18 @@ func TestMCPServersAreAskedAbout(t *testing.T) {
 		c, err = mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(ctx, s.MCP("named"), nil)
 		return err == nil
 	}, 30*time.Second, 20*time.Millisecond, "the server that was let")
-	require.Equal(t, "geheim-99", toolText(ctx, t, c, "secret"))
+	// And so are the calls of servers' tools, whoever has named the server.
+	secret := make(chan string, 1)
+	go func() { secret <- toolText(ctx, t, c, "secret") }()
+	require.Eventually(t, func() bool { waits = r.pending(); return len(waits) == 1 }, 30*time.Second, 20*time.Millisecond, "the call waits")
+	require.Equal(t, "mcp.named.secret", waits[0].Tool)
+	_, errs, code = r.command("approve", waits[0].ID)
+	require.Zero(t, code, errs)
+	require.Equal(t, "geheim-99", <-secret)
 	out, errs, code := r.command("audit")
 	require.Zero(t, code, errs)
-	require.Contains(t, out, "mcp.start")
+	for _, what := range []string{"mcp.start", "mcp.local.pid", "mcp.named.secret"} {
+		require.Contains(t, out, what)
+	}
 	require.NotContains(t, out, "geheim-99")
-	require.False(t, strings.Contains(out, `"local"`), "the user's own is not asked about")
 }

@@ -14,7 +14,7 @@ import (
 func gatedNames() []string {
 	return strings.Fields("bash copy delete diff edit git glob grep list_files mkdir move multi_edit read run_shell set_executable " +
 		"shell_task_kill shell_task_list shell_task_output stat write " +
-		"process.start process.read process.write process.interrupt process.terminate process.list process.resize process.subscribe process.ack")
+		"process.start process.read process.write process.interrupt process.terminate process.list process.resize process.subscribe process.ack mcp.start")
 }
 
 // policyWarnings are about rules that name tools which there are none of: they decide nothing.
@@ -37,6 +37,9 @@ func unknownTools(rules []policy.Rule, own []exec.Tool) (warnings []string) {
 	}
 	for i, r := range rules {
 		for _, pattern := range r.Tool {
+			if strings.HasPrefix(pattern, "mcp.") { // what tools a server has is known when it runs
+				continue
+			}
 			if slices.ContainsFunc(names, func(name string) bool { return policy.MatchName(pattern, name) }) {
 				continue
 			}
