@@ -210,3 +210,44 @@ func TestInspector(t *testing.T) {
 		})
 	}
 }
+
+// TestInspectorCallsEveryTool takes a while, since the inspector is started for each call. Each has a session
+// of its own, so that there is no task to ask for.
+func TestInspectorCallsEveryTool(t *testing.T) {
+	if os.Getenv("EXECUTOR_STRESS") == "" {
+		t.Skip("EXECUTOR_STRESS is not set")
+	}
+	peers := npm.Peers(t)
+	r := startServer(t)
+	dir := withTools(r)
+	url, token, _ := listening(t, r, "--idle", "5s") // the inspector says no goodbye
+	home := t.TempDir()
+	called := map[string]bool{}
+	for _, call := range [][3]string{
+		{"mkdir", `{"path":"d"}`}, {"write", `{"path":"d/a.txt","content":"one\ntwo\n"}`}, {"read", `{"path":"d/a.txt"}`, "two"},
+		{"edit", `{"path":"d/a.txt","old_string":"two","new_string":"2"}`}, {"multi_edit", `{"edits":[{"path":"d/a.txt","old_string":"one","new_string":"1"}]}`},
+		{"copy", `{"from":"d/a.txt","to":"d/b.txt"}`}, {"move", `{"from":"d/b.txt","to":"d/c.txt"}`}, {"set_executable", `{"path":"d/c.txt","executable":true}`},
+		{"stat", `{"path":"d/c.txt"}`}, {"list_files", `{"path":"d"}`, "c.txt"}, {"glob", `{"pattern":"**/*.txt"}`, "a.txt"}, {"grep", `{"pattern":"^2$"}`, "a.txt"},
+		{"diff", `{"path_a":"d/a.txt","content_b":"1\n"}`, "-2"}, {"delete", `{"path":"d/c.txt"}`}, {"bash", `{"command":"git init -q . && echo done"}`, "done"},
+		{"git", `{"subcommand":"status"}`, "No commits yet"}, {"run_shell", `{"command":"cd d && pwd"}`, "/d"}, {"shell_task_list", `{}`},
+		{"shell_task_output", `{"task_id":"none"}`, "none"}, {"shell_task_kill", `{"task_id":"none"}`, "none"},
+	} {
+		cmd := exec.Command(peers.Node, peers.Program("mcp-inspector"), "--cli", "--server-url", url, "--transport", "http", "--header", "Authorization: Bearer "+token,
+			"--method", "tools/call", "--tool-name", call[0], "--tool-args-json", call[1])
+		cmd.Env = append(os.Environ(), "HOME="+home)
+		out, err := cmd.CombinedOutput()
+		if !strings.Contains(call[1], `"none"`) { // which is an error, and the inspector says so
+			assert.NoError(t, err, "%s: %s", call[0], out)
+		}
+		assert.Contains(t, string(out), call[2], call[0])
+		called[call[0]] = true
+	}
+	tools, err := r.brain.Executors()[0].Capabilities().Tools()
+	require.NoError(t, err)
+	for _, tool := range tools {
+		assert.True(t, called[tool.Name], "%s was not called", tool.Name)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "d", "a.txt"))
+	require.NoError(t, err)
+	assert.Equal(t, "1\n2\n", string(raw))
+}
