@@ -161,7 +161,7 @@ func TestCancel(t *testing.T) {
 		before := time.Now()
 		kill()
 		<-ended
-		require.Less(t, time.Since(before), 3*time.Second)
+		require.Less(t, time.Since(before), 12*time.Second, "what is under way at the end of the input may still be answered")
 		synctest.Wait()
 		time.Sleep(time.Second)
 		require.Empty(t, w.brain.Executors()[0].Sessions())

@@ -310,8 +310,31 @@ func (c *client) session() *mcp.ServerSession {
 	return nil
 }
 
-// receive looks at requests before the library does.
+// codeCancelled is the code of what was cancelled, or ended with its client; it is the one
+// of other protocols on JSON-RPC, since MCP has none.
+const codeCancelled = -32800
+
+// receive looks at requests before the library does. An error has a code.
 func (c *client) receive(next mcp.MethodHandler) mcp.MethodHandler {
+	handle := c.handle(next)
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		r, err := handle(ctx, method, req)
+		var e *jsonrpc.Error
+		if err == nil || errors.As(err, &e) && e.Code != 0 {
+			return r, err
+		}
+		code := int64(jsonrpc.CodeInternalError)
+		switch {
+		case ctx.Err() != nil:
+			code = codeCancelled
+		case method == "initialize": // a second one
+			code = jsonrpc.CodeInvalidRequest
+		}
+		return nil, &jsonrpc.Error{Code: code, Message: err.Error()}
+	}
+}
+
+func (c *client) handle(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch r := req.(type) {
 		case *mcp.ListToolsRequest:
