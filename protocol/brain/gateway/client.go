@@ -397,7 +397,7 @@ func (c *client) rename(ctx context.Context, p *mcp.CallToolParamsRaw) error {
 		slices.Sort(names)
 		return invalid("tool %q is on several executors; name one of %s", p.Name, strings.Join(names, ", "))
 	case len(t.tools) == 0:
-		return invalid("tool %q is not there: no executor is connected", p.Name)
+		return invalid("tool %q is not there: %s", p.Name, c.g.missing())
 	}
 	// One that has a prefix although there is one executor now.
 	for name, one := range t.tools {
@@ -412,6 +412,30 @@ func (c *client) rename(ctx context.Context, p *mcp.CallToolParamsRaw) error {
 	c.apply(t)
 	return nil // if it is still unknown, the library says so
 }
+
+// missing says why there is no executor.
+func (g *Gateway) missing() string {
+	if g.opts.Executor == "" {
+		return "no executor is connected"
+	}
+	var names []string
+	for _, x := range g.b.Executors() {
+		if x.Connected() {
+			names = append(names, cmp.Or(x.Info().Name, x.ID()))
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("executor %q is not connected, nor is any other", g.opts.Executor)
+	}
+	slices.Sort(names)
+	if len(names) > maxNamed {
+		names = append(names[:maxNamed], "and others")
+	}
+	return fmt.Sprintf("executor %q is not connected; connected are %s", g.opts.Executor, strings.Join(names, ", "))
+}
+
+// maxNamed is how many executors an error names.
+const maxNamed = 20
 
 // knows says whether the server has a tool of that name.
 func (c *client) knows(name string) bool {
