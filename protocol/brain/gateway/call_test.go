@@ -291,6 +291,27 @@ func TestManyCallsAtOnce(t *testing.T) {
 	})
 }
 
+// The patience is two minutes unless it is given.
+func TestPatience(t *testing.T) {
+	in(t, gateway.Options{}, func(t *testing.T, w *world) {
+		w.executor("one", sleepy())
+		w.ready(1)
+		c := w.client(nil)
+		began := make(chan *mcp.CallToolResult)
+		go func() { began <- w.call(c, "sleep", toolInput{N: 3600_000}) }()
+		synctest.Wait()
+		w.refuse.Store(true)
+		w.faults.CutNow()
+		at := time.Now()
+		r := <-began
+		require.True(t, r.IsError)
+		require.Contains(t, text(r), "not known")
+		require.InDelta(t, 120, time.Since(at).Seconds(), 20)
+		w.refuse.Store(false)
+		w.ready(1)
+	})
+}
+
 // An executor that takes no more sessions: the call says so, after a while.
 func TestExecutorIsFull(t *testing.T) {
 	in(t, gateway.Options{}, func(t *testing.T, w *world) {
