@@ -69,6 +69,7 @@ type Options struct {
 
 const (
 	assignLimit  = time.Minute      // for a session to begin
+	fullWait     = 3 * time.Second  // for an executor that has as many as it takes
 	stopTimeout  = 5 * time.Second  // for the sessions of a client that is gone
 	lostTimeout  = 2 * time.Second  // for a transport that takes no more
 	cancelLimit  = 15 * time.Second // for a cancel on its way
