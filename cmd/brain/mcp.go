@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -45,7 +43,7 @@ Clients send the token of --token-file as "Authorization: Bearer TOKEN".`,
 			if err := checkOrigins(q.Origins); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := cli.UntilSignal(cmd.Context())
 			defer stop()
 			if q.Addr == "" {
 				if tokenFile != "" || len(q.Origins) > 0 {
@@ -69,9 +67,11 @@ Clients send the token of --token-file as "Authorization: Bearer TOKEN".`,
 	return c
 }
 
-// mcpPipe carries what an MCP client says to the brain, and back, until either ends.
+// mcpPipe carries what an MCP client says to the brain, and back, until either ends. After
+// the end of the input or of ctx it does not wait for a client that does not read.
 func mcpPipe(ctx context.Context, client *cli.Client, executor string, in io.Reader, out io.Writer) error {
-	answer, err := client.Stream(ctx, http.MethodPost, "/v1/mcp?executor="+url.QueryEscape(executor), io.NopCloser(in))
+	w := newPipeWatch(in, out)
+	answer, err := client.Stream(ctx, http.MethodPost, "/v1/mcp?executor="+url.QueryEscape(executor), io.NopCloser(w.input()))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -79,12 +79,19 @@ func mcpPipe(ctx context.Context, client *cli.Client, executor string, in io.Rea
 		return err
 	}
 	defer answer.Close()
-	_, err = io.Copy(out, answer)
+	copied := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(w, answer)
+		copied <- err
+	}()
+	err = w.wait(ctx, copied)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return nil
+	case errors.Is(err, errNotRead):
+		return err
 	case errors.Is(err, syscall.EPIPE):
-		return errors.New("the client does not read any more")
+		return errNotRead
 	}
 	return fmt.Errorf("the brain is gone: %w; start brain serve, and this server again", err)
 }

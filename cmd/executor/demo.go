@@ -41,11 +41,13 @@ tools of an executor in the current directory, until the input ends. Its command
 what the user may. The log goes to standard error.`,
 		Example: "  executor demo\n  executor demo --mcp --root ~/project",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
 			if mcp {
+				ctx, stop := cli.UntilSignal(cmd.Context())
+				defer stop()
 				return runDemoMCP(ctx, roots, level, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
 			if len(roots) > 0 || cmd.Flags().Changed("log-level") {
 				return cli.Usagef("--root and --log-level are for demo --mcp; the demo itself works in a temporary directory")
 			}

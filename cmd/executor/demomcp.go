@@ -100,5 +100,19 @@ func runDemoMCP(ctx context.Context, roots []string, level string, in io.Reader,
 	}
 	g := gateway.New(b, gateway.Options{Eager: true, NoServers: true, Version: executor.Version(), Logger: log.Named("gateway")})
 	defer g.Close()
-	return g.Serve(ctx, gateway.Lines(in, out))
+	return g.Serve(ctx, gateway.Lines(in, pipeEnd{out}))
+}
+
+// pipeEnd is the standard output.
+type pipeEnd struct{ io.Writer }
+
+// Gone says whether the client is.
+func (p pipeEnd) Gone() bool { return cli.ReaderGone(p.Writer) }
+
+// Close ends the writes that can be ended; those to a pipe that is not read are not.
+func (p pipeEnd) Close() error {
+	if c, ok := p.Writer.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }

@@ -87,6 +87,23 @@ type attempt struct {
 	sent    bool            // the executor may have got it
 	lost    bool            // an answer was lost with its connection
 	conn    *connection     // the last it was sent on
+
+	busy      time.Duration // how long the executor may say that it is busy; 0: for ever
+	busySince time.Time
+}
+
+// tooBusy reports whether the executor has been busy for as long as that is waited for.
+func (a *attempt) tooBusy(e *protocol.Error) bool {
+	switch {
+	case a.busy == 0:
+		return false
+	case e.Code != protocol.CodeExecutorBusy:
+		a.busySince = time.Time{}
+		return false
+	case a.busySince.IsZero():
+		a.busySince = time.Now()
+	}
+	return time.Since(a.busySince) >= a.busy
 }
 
 // persist repeats a request that is harmless to repeat, over as many connections
@@ -116,6 +133,9 @@ func persist[P, R any](ctx context.Context, x *Executor, m protocol.Method[P, R]
 			return none, err
 		}
 		if !e.Data.Retryable && !a.early.tooEarly(e, c) {
+			return none, e
+		}
+		if a.tooBusy(e) {
 			return none, e
 		}
 		if err := x.pause(ctx, delay, a.settled); err != nil {

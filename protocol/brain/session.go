@@ -86,11 +86,21 @@ func (s *Session) Err() error {
 // it has again, with the same work id, returns the same Session; with another work
 // id and a higher fencing token (or none) it takes over.
 func (x *Executor) Assign(ctx context.Context, p protocol.SessionAssignParams) (*Session, error) {
+	return x.assign(ctx, p, 0)
+}
+
+// AssignIfRoom is Assign that gives up with the executor's executor_busy when it has been
+// that for as long as wait: it has as many sessions as it takes.
+func (x *Executor) AssignIfRoom(ctx context.Context, p protocol.SessionAssignParams, wait time.Duration) (*Session, error) {
+	return x.assign(ctx, p, max(wait, 1))
+}
+
+func (x *Executor) assign(ctx context.Context, p protocol.SessionAssignParams, busy time.Duration) (*Session, error) {
 	s, err := x.hold(p)
 	if err != nil {
 		return nil, err
 	}
-	a := attempt{settled: s.settled}
+	a := attempt{settled: s.settled, busy: busy}
 	err = s.assign(ctx, &a)
 	if s.leave(err) {
 		var refused *protocol.Error

@@ -57,7 +57,7 @@ func refusal(t *tool, err error) *mcp.CallToolResult {
 	case errors.Is(err, errAway):
 		reason = protocol.CodeResourceUnavailable.String()
 		text = fmt.Sprintf("%s: executor %s is away and did not come back in time; if the call had begun there, what became of it is not known", t.plain, t.x.ID())
-	case errors.Is(err, errFull):
+	case errors.Is(err, errFull), errors.Is(err, errSlow):
 		reason = protocol.CodeExecutorBusy.String()
 	case errors.Is(err, brain.ErrForgotten):
 		reason = protocol.CodeResourceUnavailable.String()

@@ -161,7 +161,7 @@ func TestCancel(t *testing.T) {
 		before := time.Now()
 		kill()
 		<-ended
-		require.Less(t, time.Since(before), 3*time.Second)
+		require.Less(t, time.Since(before), 12*time.Second, "what is under way at the end of the input may still be answered")
 		synctest.Wait()
 		time.Sleep(time.Second)
 		require.Empty(t, w.brain.Executors()[0].Sessions())
@@ -291,6 +291,27 @@ func TestManyCallsAtOnce(t *testing.T) {
 	})
 }
 
+// The patience is two minutes unless it is given.
+func TestPatience(t *testing.T) {
+	in(t, gateway.Options{}, func(t *testing.T, w *world) {
+		w.executor("one", sleepy())
+		w.ready(1)
+		c := w.client(nil)
+		began := make(chan *mcp.CallToolResult)
+		go func() { began <- w.call(c, "sleep", toolInput{N: 3600_000}) }()
+		synctest.Wait()
+		w.refuse.Store(true)
+		w.faults.CutNow()
+		at := time.Now()
+		r := <-began
+		require.True(t, r.IsError)
+		require.Contains(t, text(r), "not known")
+		require.InDelta(t, 120, time.Since(at).Seconds(), 20)
+		w.refuse.Store(false)
+		w.ready(1)
+	})
+}
+
 // An executor that takes no more sessions: the call says so, after a while.
 func TestExecutorIsFull(t *testing.T) {
 	in(t, gateway.Options{}, func(t *testing.T, w *world) {
@@ -303,9 +324,10 @@ func TestExecutorIsFull(t *testing.T) {
 		before := time.Now()
 		r := w.call(b, "echo", nil)
 		require.True(t, r.IsError)
-		require.Contains(t, text(r), "max_sessions")
+		require.Contains(t, text(r), "--max-sessions")
+		require.Contains(t, text(r), "1 sessions are assigned, which is the limit")
 		require.Equal(t, "executor_busy", r.Meta["executor/reason"])
-		require.InDelta(t, 60, time.Since(before).Seconds(), 1)
+		require.Less(t, time.Since(before), 5*time.Second)
 		require.NoError(t, a.Close())
 		require.Equal(t, "echo:", text(w.call(b, "echo", nil)), "there is room again")
 	})

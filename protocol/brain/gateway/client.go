@@ -310,8 +310,31 @@ func (c *client) session() *mcp.ServerSession {
 	return nil
 }
 
-// receive looks at requests before the library does.
+// codeCancelled is the code of what was cancelled, or ended with its client; it is the one
+// of other protocols on JSON-RPC, since MCP has none.
+const codeCancelled = -32800
+
+// receive looks at requests before the library does. An error has a code.
 func (c *client) receive(next mcp.MethodHandler) mcp.MethodHandler {
+	handle := c.handle(next)
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		r, err := handle(ctx, method, req)
+		var e *jsonrpc.Error
+		if err == nil || errors.As(err, &e) && e.Code != 0 {
+			return r, err
+		}
+		code := int64(jsonrpc.CodeInternalError)
+		switch {
+		case ctx.Err() != nil:
+			code = codeCancelled
+		case method == "initialize": // a second one
+			code = jsonrpc.CodeInvalidRequest
+		}
+		return nil, &jsonrpc.Error{Code: code, Message: err.Error()}
+	}
+}
+
+func (c *client) handle(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch r := req.(type) {
 		case *mcp.ListToolsRequest:
@@ -374,7 +397,7 @@ func (c *client) rename(ctx context.Context, p *mcp.CallToolParamsRaw) error {
 		slices.Sort(names)
 		return invalid("tool %q is on several executors; name one of %s", p.Name, strings.Join(names, ", "))
 	case len(t.tools) == 0:
-		return invalid("tool %q is not there: no executor is connected", p.Name)
+		return invalid("tool %q is not there: %s", p.Name, c.g.missing())
 	}
 	// One that has a prefix although there is one executor now.
 	for name, one := range t.tools {
@@ -389,6 +412,30 @@ func (c *client) rename(ctx context.Context, p *mcp.CallToolParamsRaw) error {
 	c.apply(t)
 	return nil // if it is still unknown, the library says so
 }
+
+// missing says why there is no executor.
+func (g *Gateway) missing() string {
+	if g.opts.Executor == "" {
+		return "no executor is connected"
+	}
+	var names []string
+	for _, x := range g.b.Executors() {
+		if x.Connected() {
+			names = append(names, cmp.Or(x.Info().Name, x.ID()))
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("executor %q is not connected, nor is any other", g.opts.Executor)
+	}
+	slices.Sort(names)
+	if len(names) > maxNamed {
+		names = append(names[:maxNamed], "and others")
+	}
+	return fmt.Sprintf("executor %q is not connected; connected are %s", g.opts.Executor, strings.Join(names, ", "))
+}
+
+// maxNamed is how many executors an error names.
+const maxNamed = 20
 
 // knows says whether the server has a tool of that name.
 func (c *client) knows(name string) bool {

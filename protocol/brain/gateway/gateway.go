@@ -46,7 +46,9 @@ type Options struct {
 	// that has not begun waits for it (default 30 s).
 	Grace time.Duration
 	// Patience is how long a call that has begun waits for an executor that is away
-	// (default 10 min). After that nobody knows what became of it.
+	// (default 2 min). After that it is answered with an error that says that nobody
+	// knows what became of it. It is well above what a reconnect takes, and below what
+	// clients wait for.
 	Patience time.Duration
 	// Wait is how long the first tools/list of a client waits for an executor when
 	// there is none (default 5 s): many clients ask for the tools only once.
@@ -67,6 +69,7 @@ type Options struct {
 
 const (
 	assignLimit  = time.Minute      // for a session to begin
+	fullWait     = 3 * time.Second  // for an executor that has as many as it takes
 	stopTimeout  = 5 * time.Second  // for the sessions of a client that is gone
 	lostTimeout  = 2 * time.Second  // for a transport that takes no more
 	cancelLimit  = 15 * time.Second // for a cancel on its way
@@ -96,7 +99,7 @@ func New(b *brain.Brain, o Options) *Gateway {
 	o.Name = cmp.Or(o.Name, "executor")
 	o.Version = cmp.Or(o.Version, "devel")
 	o.Grace = cmp.Or(o.Grace, 30*time.Second)
-	o.Patience = cmp.Or(o.Patience, 10*time.Minute)
+	o.Patience = cmp.Or(o.Patience, 2*time.Minute)
 	o.Wait = cmp.Or(o.Wait, 5*time.Second)
 	o.MaxCalls = cmp.Or(o.MaxCalls, 32)
 	o.MaxClients = cmp.Or(o.MaxClients, 256)

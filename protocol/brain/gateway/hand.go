@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 
 var (
 	errAway  = errors.New("the executor is not connected")
-	errFull  = errors.New("the executor has not begun a session in time; it may have as many as it takes (max_sessions)")
+	errSlow  = errors.New("the executor has not begun a session in time")
+	errFull  = errors.New("the executor has as many sessions as it takes; end one, or start it with a larger --max-sessions")
 	errTwice = errors.New("another tool has that name")
 )
 
@@ -66,11 +68,14 @@ func (h *hand) get(ctx context.Context) (*brain.Session, error) {
 
 // assign is not bound to the call that needs it first: others wait too.
 func (h *hand) assign(a *assignment) {
-	limit, end := context.WithTimeoutCause(h.c.ctx, assignLimit, errFull)
+	limit, end := context.WithTimeoutCause(h.c.ctx, assignLimit, errSlow)
 	defer end()
 	ctx, cancel := whileThere(limit, h.x, h.c.g.opts.Grace)
 	defer cancel()
-	s, err := h.x.Assign(ctx, protocol.SessionAssignParams{Metadata: h.c.metadata()})
+	s, err := h.x.AssignIfRoom(ctx, protocol.SessionAssignParams{Metadata: h.c.metadata()}, fullWait)
+	if errors.Is(err, protocol.ErrExecutorBusy) {
+		err = fmt.Errorf("%w (%s: %w)", errFull, cmp.Or(h.x.Info().Name, h.x.ID()), err)
+	}
 	if err != nil {
 		err = reason(ctx, err)
 	}

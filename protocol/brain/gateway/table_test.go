@@ -140,3 +140,17 @@ func TestTools(t *testing.T) {
 		}
 	})
 }
+
+// A gateway for an executor that is not there says which are.
+func TestExecutorThatIsNotThere(t *testing.T) {
+	in(t, gateway.Options{Executor: "nosuch"}, func(t *testing.T, w *world) {
+		c := w.client(nil)
+		_, err := c.CallTool(w.ctx, &mcp.CallToolParams{Name: "echo"})
+		require.ErrorContains(t, err, `executor "nosuch" is not connected, nor is any other`)
+		w.executor("two", echo("echo"))
+		w.executor("one", echo("echo"))
+		w.ready(2)
+		_, err = c.CallTool(w.ctx, &mcp.CallToolParams{Name: "echo"})
+		require.ErrorContains(t, err, `executor "nosuch" is not connected; connected are one, two`)
+	})
+}
