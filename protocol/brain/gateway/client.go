@@ -65,7 +65,7 @@ func (g *Gateway) newClient() (*client, error) {
 			Prompts:   &mcp.PromptCapabilities{ListChanged: true},
 		},
 	})
-	c.server.AddReceivingMiddleware(c.receive)
+	c.server.AddReceivingMiddleware(emptyTexts, c.receive)
 	c.apply(now)
 	c.goes(c.follow)
 	return c, nil
