@@ -246,11 +246,7 @@ func (c *client) apply(t *table) {
 	defer c.applying.Unlock()
 	want := maps.Clone(t.tools)
 	for _, p := range c.passages(t) {
-		for name, one := range p.shownTools(p.prefix) {
-			if want[name] == nil {
-				want[name] = one
-			}
-		}
+		p.addTools(want, p.prefix)
 	}
 	var gone []string
 	for name := range c.told {

@@ -27,7 +27,9 @@ func emptyTexts(next mcp.MethodHandler) mcp.MethodHandler {
 			fillEmpty(r.Content...)
 		case *mcp.GetPromptResult:
 			for _, m := range r.Messages {
-				fillEmpty(m.Content)
+				if m != nil {
+					fillEmpty(m.Content)
+				}
 			}
 		}
 		return result, nil

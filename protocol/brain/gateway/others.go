@@ -20,12 +20,14 @@ func (c *client) applyOthers(t *table) {
 	for _, p := range c.passages(t) {
 		p.mu.Lock()
 		server := p.server
+		var own []string
 		for _, q := range p.prompts {
-			name := joined(safeName(p.key, maxNameBytes/2), safeName(q.Name, maxNameBytes))
-			if p.prefix != "" {
-				name = joined(p.prefix, name)
-			}
-			if prompts[name].what != nil {
+			own = append(own, q.Name)
+		}
+		names := p.names(p.prefix, own, func(name string) bool { return prompts[name].what != nil })
+		for i, q := range p.prompts {
+			name := names[i]
+			if name == "" {
 				continue
 			}
 			prompts[name] = offer{q, func() {

@@ -164,29 +164,41 @@ func (p *passage) start(server *mcp.ClientSession) {
 	}
 }
 
-// shownTools are the server's tools for clients; prefix is the executor's.
-func (p *passage) shownTools(prefix string) map[string]*tool {
+// addTools adds the server's tools to those that clients see; prefix is the executor's.
+func (p *passage) addTools(to map[string]*tool, prefix string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all, before := map[string]*tool{}, p.shown
+	before := p.shown
 	p.shown = map[*mcp.Tool]*tool{}
+	var own []string
 	for _, t := range p.tools {
-		name := joined(safeName(p.key, maxNameBytes/2), safeName(t.Name, maxNameBytes))
-		if prefix != "" {
-			name = joined(prefix, name)
-		}
-		if all[name] != nil {
+		own = append(own, t.Name)
+	}
+	for i, name := range p.names(prefix, own, func(name string) bool { return to[name] != nil }) {
+		if name == "" {
 			continue
 		}
+		t := p.tools[i]
 		one := before[t]
 		if one == nil || one.plain != name {
 			copied := *t
 			copied.Name = name
 			one = &tool{shown: &copied, plain: name, x: p.h.x, name: t.Name, handle: p.handler(p.server, t.Name)}
 		}
-		p.shown[t], all[name] = one, one
+		p.shown[t], to[name] = one, one
 	}
-	return all
+}
+
+// names are those that clients see instead of the server's own; prefix is the executor's.
+func (p *passage) names(prefix string, own []string, taken func(string) bool) []string {
+	key := safeName(p.key, maxNameBytes/2)
+	return differing(own, p.key, taken, func(name string) string {
+		full := joined(key, safeName(name, maxNameBytes))
+		if prefix != "" {
+			full = joined(prefix, full)
+		}
+		return full
+	})
 }
 
 // handler passes a call on, with its progress and its cancellation.
