@@ -129,7 +129,7 @@ func (p *passage) visit() error {
 	limit, cancel := context.WithTimeout(ctx, serverLimit)
 	defer cancel()
 	o := newOffers(p)
-	server, err := p.client(o).Connect(limit, p.session.MCP(p.key), &mcp.ClientSessionOptions{ProtocolVersion: serverVersion})
+	server, err := p.client(o).Connect(limit, &checked{p.session.MCP(p.key), p.key, p.h.c.g.log.With(zap.String("server", p.key))}, &mcp.ClientSessionOptions{ProtocolVersion: serverVersion})
 	if err != nil {
 		return err
 	}
