@@ -65,7 +65,7 @@ func (g *Gateway) newClient() (*client, error) {
 			Prompts:   &mcp.PromptCapabilities{ListChanged: true},
 		},
 	})
-	c.server.AddReceivingMiddleware(c.receive)
+	c.server.AddReceivingMiddleware(emptyTexts, c.receive)
 	c.apply(now)
 	c.goes(c.follow)
 	return c, nil
@@ -246,11 +246,7 @@ func (c *client) apply(t *table) {
 	defer c.applying.Unlock()
 	want := maps.Clone(t.tools)
 	for _, p := range c.passages(t) {
-		for name, one := range p.shownTools(p.prefix) {
-			if want[name] == nil {
-				want[name] = one
-			}
-		}
+		p.addTools(want, p.prefix)
 	}
 	var gone []string
 	for name := range c.told {

@@ -26,7 +26,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv("GATEWAY_TEST_SERVER") != "" {
+	switch os.Getenv("GATEWAY_TEST_SERVER") {
+	case "":
+	case "script":
+		beScript()
+		return
+	default:
 		beServer()
 		return
 	}

@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -56,6 +58,41 @@ func unique(names, keys []string) []string {
 		if out[i] = n; count[n] > 1 {
 			out[i] = cut(n, maxNameBytes-7) + "_" + shortSum(keys[i])
 		}
+	}
+	return out
+}
+
+// differing makes names that differ from one another and from those that are taken. Of
+// those that show makes the same, one that it did not change keeps it, or else the first
+// in order; the others get a sum of key and name. A name that is there twice is "" the
+// second time.
+func differing(names []string, key string, taken func(string) bool, show func(string) string) []string {
+	order := make([]int, len(names))
+	shown := make([]string, len(names))
+	for i, n := range names {
+		order[i], shown[i] = i, show(n)
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		changed := func(i int) int {
+			if strings.HasSuffix(shown[i], separator+names[i]) {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(changed(a), changed(b)), cmp.Compare(names[a], names[b]))
+	})
+	out := make([]string, len(names))
+	own, used := map[string]bool{}, map[string]bool{}
+	for _, i := range order {
+		if own[names[i]] {
+			continue
+		}
+		own[names[i]] = true
+		name := shown[i]
+		for sum := key + "\x00" + names[i]; used[name] || taken(name); sum += "\x00" {
+			name = cut(shown[i], maxNameBytes-7) + "_" + shortSum(sum)
+		}
+		out[i], used[name] = name, true
 	}
 	return out
 }

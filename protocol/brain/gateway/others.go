@@ -9,8 +9,8 @@ import (
 )
 
 // applyOthers makes the prompts and resources of the client's server those of the MCP
-// servers of the executors in the table. A resource has the URI that its server gives it;
-// of two with the same one the first is there. c.applying is held.
+// servers of the executors in the table. A resource has its shownURI; of two with the same
+// one the first is there. c.applying is held.
 func (c *client) applyOthers(t *table) {
 	type offer struct {
 		what any // a pointer: another one is another offer
@@ -20,12 +20,14 @@ func (c *client) applyOthers(t *table) {
 	for _, p := range c.passages(t) {
 		p.mu.Lock()
 		server := p.server
+		var own []string
 		for _, q := range p.prompts {
-			name := joined(safeName(p.key, maxNameBytes/2), safeName(q.Name, maxNameBytes))
-			if p.prefix != "" {
-				name = joined(p.prefix, name)
-			}
-			if prompts[name].what != nil {
+			own = append(own, q.Name)
+		}
+		names := p.names(p.prefix, own, func(name string) bool { return prompts[name].what != nil })
+		for i, q := range p.prompts {
+			name := names[i]
+			if name == "" {
 				continue
 			}
 			prompts[name] = offer{q, func() {
@@ -37,12 +39,24 @@ func (c *client) applyOthers(t *table) {
 			}}
 		}
 		for _, r := range p.resources {
-			if resources[r.URI].what != nil {
+			uri := shownURI(p.prefix, p.key, r.URI)
+			if resources[uri].what != nil {
 				continue
 			}
-			resources[r.URI] = offer{r, func() {
-				c.server.AddResource(r, func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-					return server.ReadResource(ctx, &mcp.ReadResourceParams{URI: req.Params.URI})
+			resources[uri] = offer{r, func() {
+				shown := *r
+				shown.URI = uri
+				c.server.AddResource(&shown, func(ctx context.Context, _ *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+					result, err := server.ReadResource(ctx, &mcp.ReadResourceParams{URI: r.URI})
+					if err != nil {
+						return nil, err
+					}
+					for _, one := range result.Contents {
+						if one != nil && one.URI != "" {
+							one.URI = shownURI(p.prefix, p.key, one.URI)
+						}
+					}
+					return result, nil
 				})
 			}}
 		}

@@ -45,7 +45,7 @@ type passage struct {
 	tools     []*mcp.Tool
 	prompts   []*mcp.Prompt
 	resources []*mcp.Resource
-	shown     map[string]*tool // made of tools, by the name clients see
+	shown     map[*mcp.Tool]*tool // made of tools, at the last look
 	listens   map[string]func(*mcp.ProgressNotificationParams)
 }
 
@@ -128,86 +128,77 @@ func (p *passage) visit() error {
 	ctx := p.h.c.ctx
 	limit, cancel := context.WithTimeout(ctx, serverLimit)
 	defer cancel()
-	server, err := p.client().Connect(limit, p.session.MCP(p.key), &mcp.ClientSessionOptions{ProtocolVersion: serverVersion})
+	o := newOffers(p)
+	server, err := p.client(o).Connect(limit, &checked{p.session.MCP(p.key), p.key, p.h.c.g.log.With(zap.String("server", p.key))}, &mcp.ClientSessionOptions{ProtocolVersion: serverVersion})
 	if err != nil {
 		return err
 	}
 	defer server.Close()
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	if err := p.look(limit, server); err != nil {
-		return err
+	p.start(server)
+	defer p.start(nil)
+	for k := range kinds {
+		err := o.look(limit, server, k)
+		switch {
+		case err == nil:
+		case k == toolList:
+			return err
+		default: // its tools are there still
+			p.h.c.g.log.Warn("server of an executor does not say what it has", zap.String("server", p.key), zap.Error(err))
+		}
 	}
+	o.looked(server)
 	cancel()
 	p.once.Do(func() { close(p.first) })
 	_ = server.Wait()
-	p.set(nil, nil, nil, nil)
 	return nil
 }
 
-// look asks what the server has.
-func (p *passage) look(ctx context.Context, server *mcp.ClientSession) error {
-	caps := server.InitializeResult().Capabilities
-	var tools []*mcp.Tool
-	var prompts []*mcp.Prompt
-	var resources []*mcp.Resource
-	if caps.Tools != nil {
-		for t, err := range server.Tools(ctx, nil) {
-			if err != nil {
-				return fmt.Errorf("list its tools: %w", err)
-			}
-			tools = append(tools, t)
-		}
-	}
-	if caps.Prompts != nil {
-		for q, err := range server.Prompts(ctx, nil) {
-			if err != nil {
-				break // its tools are there still
-			}
-			prompts = append(prompts, q)
-		}
-	}
-	if caps.Resources != nil {
-		for r, err := range server.Resources(ctx, nil) {
-			if err != nil {
-				break
-			}
-			resources = append(resources, r)
-		}
-	}
-	p.set(server, tools, prompts, resources)
-	return nil
-}
-
-func (p *passage) set(server *mcp.ClientSession, tools []*mcp.Tool, prompts []*mcp.Prompt, resources []*mcp.Resource) {
+// start makes server the one that runs; nil: none does, and what there was is gone.
+func (p *passage) start(server *mcp.ClientSession) {
 	p.mu.Lock()
-	p.server, p.tools, p.prompts, p.resources, p.shown = server, tools, prompts, resources, map[string]*tool{}
+	p.server, p.tools, p.prompts, p.resources, p.shown = server, nil, nil, nil, map[*mcp.Tool]*tool{}
 	p.mu.Unlock()
-	p.h.c.apply(p.h.c.g.table())
+	if server == nil {
+		p.h.c.apply(p.h.c.g.table())
+	}
 }
 
-// shownTools are the server's tools for clients; prefix is the executor's.
-func (p *passage) shownTools(prefix string) map[string]*tool {
+// addTools adds the server's tools to those that clients see; prefix is the executor's.
+func (p *passage) addTools(to map[string]*tool, prefix string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := map[string]*tool{}
+	before := p.shown
+	p.shown = map[*mcp.Tool]*tool{}
+	var own []string
 	for _, t := range p.tools {
-		name := joined(safeName(p.key, maxNameBytes/2), safeName(t.Name, maxNameBytes))
-		if prefix != "" {
-			name = joined(prefix, name)
-		}
-		if all[name] != nil {
+		own = append(own, t.Name)
+	}
+	for i, name := range p.names(prefix, own, func(name string) bool { return to[name] != nil }) {
+		if name == "" {
 			continue
 		}
-		one := p.shown[name]
-		if one == nil {
+		t := p.tools[i]
+		one := before[t]
+		if one == nil || one.plain != name {
 			copied := *t
 			copied.Name = name
 			one = &tool{shown: &copied, plain: name, x: p.h.x, name: t.Name, handle: p.handler(p.server, t.Name)}
-			p.shown[name] = one
 		}
-		all[name] = one
+		p.shown[t], to[name] = one, one
 	}
-	return all
+}
+
+// names are those that clients see instead of the server's own; prefix is the executor's.
+func (p *passage) names(prefix string, own []string, taken func(string) bool) []string {
+	key := safeName(p.key, maxNameBytes/2)
+	return differing(own, p.key, taken, func(name string) string {
+		full := joined(key, safeName(name, maxNameBytes))
+		if prefix != "" {
+			full = joined(prefix, full)
+		}
+		return full
+	})
 }
 
 // handler passes a call on, with its progress and its cancellation.
@@ -258,28 +249,13 @@ func (p *passage) listen(token string, f func(*mcp.ProgressNotificationParams)) 
 }
 
 // client is what the server talks to. It can what the gateway's client can.
-func (p *passage) client() *mcp.Client {
+func (p *passage) client(of *offers) *mcp.Client {
 	c := p.h.c
-	again := func() {
-		c.goes(func() {
-			p.mu.Lock()
-			server := p.server
-			p.mu.Unlock()
-			if server == nil {
-				return // it is being looked at just now
-			}
-			limit, cancel := context.WithTimeout(c.ctx, serverLimit)
-			defer cancel()
-			if err := p.look(limit, server); err != nil {
-				c.g.log.Warn("server of an executor has failed", zap.String("server", p.key), zap.Error(err))
-			}
-		})
-	}
 	o := &mcp.ClientOptions{
 		Capabilities:               &mcp.ClientCapabilities{},
-		ToolListChangedHandler:     func(context.Context, *mcp.ToolListChangedRequest) { again() },
-		PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { again() },
-		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { again() },
+		ToolListChangedHandler:     func(context.Context, *mcp.ToolListChangedRequest) { of.changed(toolList) },
+		PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { of.changed(promptList) },
+		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { of.changed(resourceList) },
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 			token, _ := r.Params.ProgressToken.(string)
 			p.mu.Lock()
