@@ -24,6 +24,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,6 +93,7 @@ type Gateway struct {
 	mu     sync.Mutex
 	closed bool
 	last   *table
+	https  []*HTTP
 }
 
 // New makes a Gateway for the executors of b. It starts nothing.
@@ -140,6 +142,15 @@ func (g *Gateway) Close() error {
 	timer.Stop()
 	g.giveUp()
 	return nil
+}
+
+// makesRoom ends the session of a client over HTTP that is idle: an executor takes no more
+// sessions, and clients that crash, or are done, do not say goodbye.
+func (g *Gateway) makesRoom() bool {
+	g.mu.Lock()
+	https := slices.Clone(g.https)
+	g.mu.Unlock()
+	return slices.ContainsFunc(https, (*HTTP).makesRoom)
 }
 
 // enter says that something of the Gateway's has begun, which ends with g.work.Done;

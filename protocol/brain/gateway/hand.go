@@ -72,7 +72,16 @@ func (h *hand) assign(a *assignment) {
 	defer end()
 	ctx, cancel := whileThere(limit, h.x, h.c.g.opts.Grace)
 	defer cancel()
-	s, err := h.x.AssignIfRoom(ctx, protocol.SessionAssignParams{Metadata: h.c.metadata()}, fullWait)
+	assign := func(wait time.Duration) (*brain.Session, error) {
+		return h.x.AssignIfRoom(ctx, protocol.SessionAssignParams{Metadata: h.c.metadata()}, wait)
+	}
+	s, err := assign(time.Millisecond)
+	for errors.Is(err, protocol.ErrExecutorBusy) && h.c.g.makesRoom() {
+		s, err = assign(time.Millisecond)
+	}
+	if errors.Is(err, protocol.ErrExecutorBusy) {
+		s, err = assign(fullWait)
+	}
 	if errors.Is(err, protocol.ErrExecutorBusy) {
 		err = fmt.Errorf("%w (%s: %w)", errFull, cmp.Or(h.x.Info().Name, h.x.ID()), err)
 	}

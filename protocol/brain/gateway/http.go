@@ -33,6 +33,9 @@ type HTTPOptions struct {
 	// Lost is the same while calls run that nobody waits for any more: the client's
 	// connection is gone (default 30 s).
 	Lost time.Duration
+	// Spare is how long a session must be without a request before it ends for the sake of
+	// another client, because an executor takes no more sessions (default 10 s).
+	Spare time.Duration
 }
 
 const sessionHeader = "Mcp-Session-Id"
@@ -68,6 +71,7 @@ func (g *Gateway) HTTP(o HTTPOptions) *HTTP {
 	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, 4<<20)
 	o.Idle = cmp.Or(o.Idle, 30*time.Minute)
 	o.Lost = cmp.Or(o.Lost, 30*time.Second)
+	o.Spare = cmp.Or(o.Spare, 10*time.Second)
 	h := &HTTP{g: g, opts: o, token: sha256.Sum256([]byte(o.Token)), visits: map[string]*visit{}}
 	h.next = mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		v, _ := r.Context().Value(visitKey{}).(*visit)
@@ -76,7 +80,16 @@ func (g *Gateway) HTTP(o HTTPOptions) *HTTP {
 		}
 		return v.c.server
 	}, &mcp.StreamableHTTPOptions{MaxRequestBodyBytes: o.MaxBodyBytes, DisableLocalhostProtection: true}) // ours is stricter
+	g.mu.Lock()
+	g.https = append(slices.DeleteFunc(g.https, (*HTTP).isClosed), h)
+	g.mu.Unlock()
 	return h
+}
+
+func (h *HTTP) isClosed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
 }
 
 type visitKey struct{}
@@ -208,21 +221,30 @@ func (h *HTTP) enter(r *http.Request) (v *visit, status int, text string) {
 // for longest: clients that crash do not say goodbye.
 func (h *HTTP) room() bool {
 	h.mu.Lock()
-	var oldest *visit
 	full := len(h.visits) >= h.g.opts.MaxClients
+	h.mu.Unlock()
+	return !full || h.dropIdle(time.Minute)
+}
+
+// makesRoom ends a session on an executor, and waits until it has ended.
+func (h *HTTP) makesRoom() bool { return h.dropIdle(h.opts.Spare) }
+
+// dropIdle ends the session that has been idle for longest, if it has been for a while.
+func (h *HTTP) dropIdle(least time.Duration) bool {
+	h.mu.Lock()
+	var oldest *visit
 	for _, v := range h.visits {
-		if v.open == 0 && time.Since(v.since) > time.Minute && v.c.running.Load() == 0 && (oldest == nil || v.since.Before(oldest.since)) {
+		if v.open == 0 && time.Since(v.since) > least && v.c.running.Load() == 0 && (oldest == nil || v.since.Before(oldest.since)) {
 			oldest = v
 		}
 	}
 	h.mu.Unlock()
-	if !full {
-		return true
-	}
 	if oldest == nil {
 		return false
 	}
+	h.g.log.Info("idle client makes room", zap.String("client", oldest.c.id))
 	h.drop(oldest)
+	<-oldest.gone
 	return true
 }
 

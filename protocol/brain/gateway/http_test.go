@@ -284,3 +284,21 @@ func TestHTTPIdle(t *testing.T) {
 		}, 10*time.Second, 200*time.Millisecond)
 	})
 }
+
+// Clients that say no goodbye keep no others out: an idle one's session ends for the next.
+func TestHTTPIdleMakesRoom(t *testing.T) {
+	overHTTP(t, gateway.Options{}, gateway.HTTPOptions{Spare: time.Nanosecond}, func(t *testing.T, s *site) {
+		s.maxSessions = 1
+		s.executor("one", echo("echo"))
+		s.ready(1)
+		for range 5 {
+			id := s.post(hello).Header.Get("Mcp-Session-Id")
+			require.Equal(t, http.StatusAccepted, status(t, s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Session-Id: "+id)))
+			answer := s.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{}}}`, "Mcp-Session-Id: "+id)
+			body, err := io.ReadAll(answer.Body)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			require.Contains(t, string(body), "echo:")
+		}
+	})
+}
