@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
 )
@@ -61,6 +62,7 @@ type visit struct {
 	since time.Time   // when open became 0
 	timer *time.Timer // ends it then
 	gone  chan struct{}
+	ids   map[jsonrpc.ID]<-chan struct{} // of requests under way; closed when they have ended
 }
 
 // HTTP makes a handler. It starts nothing. It panics without a token.
@@ -117,6 +119,14 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the bearer token is missing or is not this server's", http.StatusUnauthorized)
 		return
 	}
+	var sent posted
+	if r.Method == http.MethodPost {
+		var err error
+		if sent, err = h.look(r); err != nil {
+			refuse(w, err)
+			return
+		}
+	}
 	v, status, text := h.enter(r)
 	if v == nil {
 		if status == http.StatusServiceUnavailable {
@@ -132,6 +142,16 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.leave(v)
+	if sent.drop {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	free, err := h.claim(r, v, sent.ids)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	defer free()
 	h.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 }
 
