@@ -383,7 +383,7 @@ func (c *client) rename(ctx context.Context, p *mcp.CallToolParamsRaw) error {
 		c.hand(m.x).passed(ctx)
 	}
 	c.apply(t)
-	return nil // if it is still unknown, the library says so
+	return c.whyNot(t, p.Name)
 }
 
 // knows says whether the server has a tool of that name.
