@@ -316,6 +316,12 @@ func (c *client) receive(next mcp.MethodHandler) mcp.MethodHandler {
 			if err := c.rename(ctx, r.Params); err != nil {
 				return nil, err
 			}
+		case *mcp.ReadResourceRequest:
+			var back func(mcp.Result)
+			r.Params.URI, back = c.local(r.Params.URI)
+			result, err := next(ctx, method, req)
+			back(result)
+			return result, err
 		case *mcp.ListResourcesRequest:
 			known, err := next(ctx, method, req)
 			if err != nil || r.Params != nil && r.Params.Cursor != "" {

@@ -19,7 +19,7 @@ func TestServerEnded(t *testing.T) {
 		w.executor("one", echo("echo"), servers(scripted(t, "ok", script{"tools/list": `{"tools":[{"name":"exit","inputSchema":{"type":"object"}}]}`}), stdio("broken", "/no/such/program"), own(t, "fine")))
 		w.ready(1)
 		c := w.client(nil)
-		w.tools(c)
+		w.listed(c, 5)
 		said := func(tool string) string {
 			r, err := c.CallTool(w.ctx, &mcp.CallToolParams{Name: tool})
 			if err != nil {

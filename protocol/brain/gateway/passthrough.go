@@ -25,7 +25,8 @@ import (
 // SERVER__TOOL, and what they ask their client for is asked from the gateway's client.
 
 const (
-	serversWait = 3 * time.Second  // of tools/list, for servers that are starting: what is late is told of
+	sessionWait = 10 * time.Second // of tools/list, for the session that its servers are started in
+	serversWait = 3 * time.Second  // and then for servers that are starting: what is late is told of
 	serverLimit = 30 * time.Second // for a server to be initialized and to say what it has
 	serverTries = 5                // in a row that may fail before a server is given up
 	// serverVersion is the newest in which a server can ask its client for something.
@@ -82,9 +83,9 @@ func (h *hand) passed(ctx context.Context) {
 	if ok, err := h.x.Capabilities().Get(protocol.CapabilityMCP, &mcp); !ok || err != nil || len(mcp.Servers) == 0 || h.c.g.opts.NoServers || !h.x.Connected() {
 		return // a session is not assigned for nothing
 	}
-	ctx, cancel := context.WithTimeout(ctx, serversWait)
+	limit, cancel := context.WithTimeout(ctx, sessionWait)
 	defer cancel()
-	if _, err := h.get(ctx); err != nil {
+	if _, err := h.get(limit); err != nil {
 		return
 	}
 	for _, p := range h.servers() {
