@@ -50,7 +50,8 @@ func TestMalformed(t *testing.T) {
 		w.executor("one", servers(scripted(t, "s", s)))
 		w.ready(1)
 		c := w.client(nil)
-		tools := w.tools(c)
+		tools := w.listed(c, len(answers)+5)
+		w.resources(c, 1)
 		require.Len(t, tools, len(answers)+5, sorted(tools))
 		schema := func(name string) string {
 			raw, err := json.Marshal(tools[name].InputSchema)

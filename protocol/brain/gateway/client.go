@@ -339,6 +339,12 @@ func (c *client) handle(next mcp.MethodHandler) mcp.MethodHandler {
 			if err := c.rename(ctx, r.Params); err != nil {
 				return nil, err
 			}
+		case *mcp.ReadResourceRequest:
+			var back func(mcp.Result)
+			r.Params.URI, back = c.local(r.Params.URI)
+			result, err := next(ctx, method, req)
+			back(result)
+			return result, err
 		case *mcp.ListResourcesRequest:
 			known, err := next(ctx, method, req)
 			if err != nil || r.Params != nil && r.Params.Cursor != "" {
@@ -406,7 +412,7 @@ func (c *client) rename(ctx context.Context, p *mcp.CallToolParamsRaw) error {
 		c.hand(m.x).passed(ctx)
 	}
 	c.apply(t)
-	return nil // if it is still unknown, the library says so
+	return c.whyNot(t, p.Name)
 }
 
 // missing says why there is no executor.

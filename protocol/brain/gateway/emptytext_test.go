@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,7 @@ func TestEmptyTexts(t *testing.T) {
 		w.ready(1)
 		ask := w.wire()
 		ask("tools/list", `{}`)
+		w.until("its resources", func() bool { return strings.Contains(ask("resources/list", `{}`), "own://r") })
 		file := "file://" + filepath.ToSlash(filepath.Join(root, "empty.txt"))
 		require.Contains(t, ask("resources/read", fmt.Sprintf(`{"uri":%q}`, file)), `"text":""`)
 		require.Contains(t, ask("resources/read", `{"uri":"own://r"}`), `"text":""`)

@@ -19,7 +19,7 @@ func TestServerFloodsChanges(t *testing.T) {
 		w.executor("one", servers(scripted(t, "s", script{"tools/list": `{"tools":[{"name":"flood","inputSchema":{"type":"object"}},{"name":"count","inputSchema":{"type":"object"}}]}`}), own(t, "other")))
 		w.ready(1)
 		c := w.client(nil)
-		require.Len(t, w.tools(c), 5)
+		w.listed(c, 5)
 		begin := time.Now()
 		w.call(c, "s__flood", nil)
 		w.call(c, "other__pid", nil)
@@ -43,7 +43,7 @@ func TestServerChanges(t *testing.T) {
 		w.ready(1)
 		changes := make(chan struct{}, 99)
 		c := w.client(&mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changes <- struct{}{} }})
-		w.tools(c)
+		w.listed(c, 3)
 		for range 10 { // the same tool each time
 			require.Equal(t, "grows", text(w.call(c, "a__grow", nil)))
 		}

@@ -25,7 +25,8 @@ import (
 // SERVER__TOOL, and what they ask their client for is asked from the gateway's client.
 
 const (
-	serversWait = 10 * time.Second // of a tools/list, for servers that are starting
+	sessionWait = 10 * time.Second // of tools/list, for the session that its servers are started in
+	serversWait = 3 * time.Second  // and then for servers that are starting: what is late is told of
 	serverLimit = 30 * time.Second // for a server to be initialized and to say what it has
 	serverTries = 5                // in a row that may fail before a server is given up
 	// serverVersion is the newest in which a server can ask its client for something.
@@ -37,11 +38,14 @@ type passage struct {
 	h       *hand
 	session *brain.Session
 	key     string
+	since   time.Time
 	first   chan struct{} // closed when it is known what it has, or that it has failed
 	once    sync.Once
 
 	mu        sync.Mutex
 	server    *mcp.ClientSession // nil: it does not run
+	ready     bool               // it is known what it has
+	ended     error              // why it does not run again
 	tools     []*mcp.Tool
 	prompts   []*mcp.Prompt
 	resources []*mcp.Resource
@@ -57,11 +61,13 @@ func (h *hand) pass(s *brain.Session) {
 	states := s.MCPServers()
 	var all []*passage
 	for _, key := range slices.Sorted(maps.Keys(states)) {
+		p := &passage{h: h, session: s, key: key, since: time.Now(), first: make(chan struct{}), listens: map[string]func(*mcp.ProgressNotificationParams){}}
 		if e := states[key].Error; e != nil {
 			h.c.g.log.Warn("server of an executor is not there", zap.String("server", key), zap.String("reason", e.Reason))
+			p.finish(errors.New(e.Message))
+			all = append(all, p)
 			continue
 		}
-		p := &passage{h: h, session: s, key: key, first: make(chan struct{}), listens: map[string]func(*mcp.ProgressNotificationParams){}}
 		if h.c.goes(p.run) {
 			all = append(all, p)
 		}
@@ -77,18 +83,29 @@ func (h *hand) passed(ctx context.Context) {
 	if ok, err := h.x.Capabilities().Get(protocol.CapabilityMCP, &mcp); !ok || err != nil || len(mcp.Servers) == 0 || h.c.g.opts.NoServers || !h.x.Connected() {
 		return // a session is not assigned for nothing
 	}
-	ctx, cancel := context.WithTimeout(ctx, serversWait)
+	limit, cancel := context.WithTimeout(ctx, sessionWait)
 	defer cancel()
-	if _, err := h.get(ctx); err != nil {
+	if _, err := h.get(limit); err != nil {
 		return
 	}
 	for _, p := range h.servers() {
-		select {
-		case <-p.first:
-		case <-ctx.Done():
+		if p.wait(ctx) != nil {
 			return
 		}
 	}
+}
+
+// wait waits until it is known what the server has, or it is late. The error is ctx's.
+func (p *passage) wait(ctx context.Context) error {
+	late := time.NewTimer(time.Until(p.since.Add(serversWait)))
+	defer late.Stop()
+	select {
+	case <-p.first:
+	case <-late.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 func (h *hand) servers() []*passage {
@@ -100,10 +117,11 @@ func (h *hand) servers() []*passage {
 // run talks to one run of the server after another until the session has ended, or the
 // server has for good.
 func (p *passage) run() {
-	defer p.once.Do(func() { close(p.first) })
+	var err error
+	defer func() { p.finish(err) }()
 	log := p.h.c.g.log.With(zap.String("server", p.key), zap.String("session", p.session.ID()))
 	for failed := 0; failed < serverTries; {
-		err := p.visit()
+		err = p.visit()
 		if p.h.c.ctx.Err() != nil || p.session.Err() != nil {
 			return
 		}
@@ -149,6 +167,9 @@ func (p *passage) visit() error {
 	}
 	o.looked(server)
 	cancel()
+	p.mu.Lock()
+	p.ready = true
+	p.mu.Unlock()
 	p.once.Do(func() { close(p.first) })
 	_ = server.Wait()
 	return nil
@@ -157,7 +178,7 @@ func (p *passage) visit() error {
 // start makes server the one that runs; nil: none does, and what there was is gone.
 func (p *passage) start(server *mcp.ClientSession) {
 	p.mu.Lock()
-	p.server, p.tools, p.prompts, p.resources, p.shown = server, nil, nil, nil, map[*mcp.Tool]*tool{}
+	p.server, p.tools, p.prompts, p.resources, p.shown, p.ready = server, nil, nil, nil, map[*mcp.Tool]*tool{}, false
 	p.mu.Unlock()
 	if server == nil {
 		p.h.c.apply(p.h.c.g.table())

@@ -81,6 +81,7 @@ func TestServers(t *testing.T) {
 		w.ready(1)
 		changes := make(chan struct{}, 99)
 		c := w.client(&mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changes <- struct{}{} }})
+		w.listed(c, 7)
 		require.Equal(t, []string{"a__exit", "a__grow", "a__pid", "b__exit", "b__grow", "b__pid", "echo"}, sorted(w.tools(c)))
 		require.Equal(t, "echo:x", text(w.call(c, "echo", toolInput{Text: "x"})))
 		first := text(w.call(c, "a__pid", nil))
@@ -150,7 +151,7 @@ func TestServerEverything(t *testing.T) {
 				hear(fmt.Sprint(r.Params.ProgressToken))
 			},
 		}, &mcp.Root{URI: "file:///of/the/client", Name: "work"})
-		tools := w.tools(c)
+		tools := w.listed(c, 13)
 		require.GreaterOrEqual(t, len(tools), 13, sorted(tools))
 		inputs := map[string]map[string]any{
 			"echo":                           {"message": "hello"},

@@ -107,7 +107,7 @@ func (c *client) readFile(ctx context.Context, m member, uri string) (*mcp.ReadR
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	input, err := json.Marshal(map[string]any{"path": p, "full": true})
+	input, err := json.Marshal(map[string]any{"path": saidPath(p), "full": true})
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (h *hand) bytes(ctx context.Context, p string, limit int64) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	proc, err := s.Process(ctx, protocol.ProcessStartParams{Argv: []string{"cat", "--", p}, OnFull: protocol.OnFullBlock})
+	proc, err := s.Process(ctx, protocol.ProcessStartParams{Argv: catArgv(p), OnFull: protocol.OnFullBlock})
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func (c *client) listResources(ctx context.Context, known mcp.Result) (mcp.Resul
 }
 
 func (c *client) listRoot(ctx context.Context, m member, root string) ([]*mcp.Resource, error) {
-	input, err := json.Marshal(map[string]any{"path": root})
+	input, err := json.Marshal(map[string]any{"path": saidPath(root)})
 	if err != nil {
 		return nil, err
 	}
@@ -246,11 +246,12 @@ func (c *client) listRoot(ctx context.Context, m member, root string) ([]*mcp.Re
 		if e.Type != "file" || len(list) == maxListed {
 			continue
 		}
-		full := e.Path
+		full := heardPath(e.Path)
+		name := path.Base(full)
 		if !strings.HasPrefix(full, "/") && !strings.Contains(full, ":") {
-			full = path.Join(strings.ReplaceAll(m.roots[0], `\`, "/"), e.Path) // relative to the workspace
+			full = path.Join(strings.ReplaceAll(m.roots[0], `\`, "/"), full) // relative to the workspace
 		}
-		list = append(list, &mcp.Resource{URI: m.fileURI(full), Name: path.Base(e.Path), Size: e.Size})
+		list = append(list, &mcp.Resource{URI: m.fileURI(full), Name: saidPath(name), Size: e.Size})
 	}
 	return list, nil
 }

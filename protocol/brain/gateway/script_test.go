@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
 )
@@ -35,6 +38,39 @@ func scripted(t *testing.T, key string, s script) protocol.MCPServer {
 func machine(dir string, list ...protocol.MCPServer) []capabilities.Capability {
 	all := slices.DeleteFunc(everything(dir), func(c capabilities.Capability) bool { return c.Name() == protocol.CapabilityMCP })
 	return append(all, servers(list...))
+}
+
+// until waits until something is so that comes by itself.
+func (w *world) until(what string, so func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(30 * time.Second); !so(); {
+		if time.Now().After(end) {
+			w.t.Fatal("not so: " + what)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// listed waits until that many tools are there, of servers that may be slow to start.
+func (w *world) listed(c *mcp.ClientSession, n int) map[string]*mcp.Tool {
+	w.t.Helper()
+	var all map[string]*mcp.Tool
+	w.until(fmt.Sprint(n, " tools"), func() bool { all = w.tools(c); return len(all) >= n })
+	return all
+}
+
+// resources are those that are there once there are n.
+func (w *world) resources(c *mcp.ClientSession, n int) (uris []string) {
+	w.t.Helper()
+	w.until(fmt.Sprint(n, " resources"), func() bool {
+		uris = nil
+		for r, err := range c.Resources(w.ctx, nil) {
+			require.NoError(w.t, err)
+			uris = append(uris, r.URI)
+		}
+		return len(uris) >= n
+	})
+	return uris
 }
 
 // beScript is the server. Some calls do something: "count" says how often each method

@@ -35,11 +35,7 @@ func TestServerFiles(t *testing.T) {
 		w.ready(1)
 		c := w.client(nil)
 		w.tools(c)
-		var uris []string
-		for r, err := range c.Resources(w.ctx, nil) {
-			require.NoError(t, err)
-			uris = append(uris, r.URI)
-		}
+		uris := w.resources(c, 7)
 		require.ElementsMatch(t, []string{file, "own://r", "mcp+s:" + file, "mcp+s:file:///etc/passwd", "mcp+s:FILE:///etc/passwd", "mcp+s:mcp+other:file:///x", "mcp+s:/etc/passwd"}, uris)
 		for uri, want := range map[string]string{file: "the machine's", "own://r": "own", "mcp+s:" + file: "the server's", "mcp+s:file:///etc/passwd": "root::0:0"} {
 			r, err := c.ReadResource(w.ctx, &mcp.ReadResourceParams{URI: uri})
