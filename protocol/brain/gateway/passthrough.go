@@ -23,6 +23,8 @@ import (
 
 // The MCP servers of an executor's machine are passed through: their tools are called
 // SERVER__TOOL, and what they ask their client for is asked from the gateway's client.
+// offers.go asks what a server has, checked.go and fault.go look at its answers,
+// serveruri.go says what its resources are called, ended.go why it is not there.
 
 const (
 	sessionWait = 10 * time.Second // of tools/list, for the session that its servers are started in

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/protocol"
 )
 
@@ -36,7 +37,7 @@ func scripted(t *testing.T, key string, s script) protocol.MCPServer {
 
 // machine is all that comes with the executor, with these servers.
 func machine(dir string, list ...protocol.MCPServer) []capabilities.Capability {
-	all := slices.DeleteFunc(everything(dir), func(c capabilities.Capability) bool { return c.Name() == protocol.CapabilityMCP })
+	all := slices.DeleteFunc(standard.All(standard.Config{Roots: []capabilities.Root{{Path: dir}}}), func(c capabilities.Capability) bool { return c.Name() == protocol.CapabilityMCP })
 	return append(all, servers(list...))
 }
 
