@@ -126,6 +126,10 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refuse(w, err)
 			return
 		}
+		if sent.bare && r.Header.Get(sessionHeader) == "" {
+			early(w, sent.ids[0])
+			return
+		}
 	}
 	v, status, text := h.enter(r)
 	if v == nil {

@@ -20,12 +20,16 @@ import (
 // free: a client may use one id for one request after the other.
 const idWait = time.Second
 
+// sessionless is in requests of the protocol's newest version, which need no initialize.
+const sessionless = "io.modelcontextprotocol/protocolVersion"
+
 var errLargeID = errors.New("over HTTP an id is a string, or an integer below 2^53 in size")
 
 // posted is what a POST has in it.
 type posted struct {
 	ids  []jsonrpc.ID // of requests
 	drop bool         // all of it is notifications that mean nothing
+	bare bool         // there is nothing in it that can begin a session
 }
 
 // look reads the ids in the body of r, which can be read again. What is no message is left
@@ -47,7 +51,7 @@ func (h *HTTP) look(r *http.Request) (posted, error) {
 			return p, nil
 		}
 	}
-	dropped := 0
+	dropped, begins := 0, 0
 	for _, raw := range all {
 		msg, err := jsonrpc.DecodeMessage(raw)
 		if err != nil {
@@ -64,8 +68,12 @@ func (h *HTTP) look(r *http.Request) (posted, error) {
 			return p, errLargeID
 		case request && q.IsCall():
 			p.ids = append(p.ids, q.ID)
+			if q.Method == "initialize" {
+				begins++
+			}
 		}
 	}
+	p.bare = begins == 0 && len(p.ids) > 0 && !bytes.Contains(body, []byte(sessionless))
 	p.drop = dropped > 0 && dropped == len(all)
 	return p, nil
 }
@@ -120,6 +128,14 @@ func (h *HTTP) claim(r *http.Request, v *visit, ids []jsonrpc.ID) (free func(), 
 		}
 	}
 	return free, nil
+}
+
+// early answers a request that came before initialize.
+func early(w http.ResponseWriter, id jsonrpc.ID) {
+	raw, _ := encode(&jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a session begins with initialize; its answer has the header " + sessionHeader + " for what follows"}})
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = w.Write(raw)
 }
 
 // refuse answers a POST that is not done. It has no id, so that it is not taken for the
