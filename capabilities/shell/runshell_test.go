@@ -413,7 +413,7 @@ func TestShellDeadline(t *testing.T) {
 	}
 	r := until(0, map[string]any{"command": `touch never`}) // before the start
 	assert.ErrorIs(t, r.err, protocol.ErrTimeout)
-	r = until(300*time.Millisecond, map[string]any{"command": `echo so far; sleep 60`})
+	r = until(3*time.Second, map[string]any{"command": `echo so far; sleep 60`}) // the shell starts first
 	assert.ErrorIs(t, r.err, protocol.ErrTimeout)
 	assert.ErrorContains(t, r.err, "deadline")
 	assert.Equal(t, "so far\n", r.Output)

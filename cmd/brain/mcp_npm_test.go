@@ -120,7 +120,7 @@ func checkReport(t *testing.T, report map[string]any, dir string) {
 		assert.Greater(t, p["progress"], last)
 		last = p["progress"].(float64)
 	}
-	assert.Equal(t, "line 1\nline 2\nline 3\n", progress)
+	assert.True(t, strings.HasPrefix("line 1\nline 2\nline 3\n", progress), progress) // the last may be overtaken by the result
 	assert.Greater(t, last, 1.0, "not all at once")
 	assert.Contains(t, report["wrong"], "path")
 	assert.Contains(t, report["unknown"], "no_such")

@@ -63,8 +63,8 @@ type mcpConnection struct {
 
 func (c *mcpConnection) SessionID() string { return "" }
 
-// Read returns the next message. What is none is left out: it can be the answer to
-// nothing.
+// Read returns the next message. Of what is none, an answer is an error for who waits for
+// it, and the rest is left out.
 func (c *mcpConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -83,10 +83,30 @@ func (c *mcpConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		one := c.more[0]
 		c.more = c.more[1:]
-		if message, err := jsonrpc.DecodeMessage(one); err == nil {
+		message, err := jsonrpc.DecodeMessage(one)
+		if err == nil {
 			return message, nil
 		}
+		if refusal := malformed(one); refusal != nil {
+			return refusal, nil
+		}
 	}
+}
+
+// malformed is an error in the place of an answer that is none; nil for anything else.
+func malformed(raw []byte) jsonrpc.Message {
+	var of struct {
+		ID     any             `json:"id"`
+		Method json.RawMessage `json:"method"`
+	}
+	if json.Unmarshal(raw, &of) != nil || of.ID == nil || of.Method != nil {
+		return nil
+	}
+	id, err := jsonrpc.MakeID(of.ID)
+	if err != nil {
+		return nil
+	}
+	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: int64(protocol.CodeMCPUnavailable), Message: "the server's answer is malformed"}}
 }
 
 // readEnd is io.EOF after an orderly end.
