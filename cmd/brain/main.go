@@ -8,7 +8,8 @@
 //
 // Its parts: serve.go is the server, control.go what it answers on its control
 // socket, execserve.go and mcpserve.go the parts of that for brain exec and brain mcp, page.go its status page; client.go,
-// executors.go, sessions.go, call.go, exec.go and mcp.go are the commands that ask it.
+// executors.go, sessions.go, call.go, exec.go and mcp.go are the commands that ask it; pipewatch.go
+// is the standard output of the last.
 package main
 
 import (
