@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,6 +30,25 @@ import (
 // mcpReady is how long the first answer waits for the executor, so that it says where it is.
 const mcpReady = 2 * time.Second
 
+// mcpDirs begins the names of the directories, with the process id behind it.
+const mcpDirs = "executor-mcp-"
+
+// sweepMCPDirs removes what processes have left behind that were killed.
+func sweepMCPDirs(temp string) {
+	entries, _ := os.ReadDir(temp)
+	for _, entry := range entries {
+		name, ok := strings.CutPrefix(entry.Name(), mcpDirs)
+		before, _, found := strings.Cut(name, "-")
+		pid, err := strconv.Atoi(before)
+		if !ok || !found || err != nil || pid <= 0 || !entry.IsDir() {
+			continue
+		}
+		if p, err := os.FindProcess(pid); err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
+			_ = os.RemoveAll(filepath.Join(temp, entry.Name())) // another user's stays
+		}
+	}
+}
+
 // runDemoMCP serves the MCP client at in and out until the input ends or ctx is done. The
 // log goes to w.
 func runDemoMCP(ctx context.Context, roots []string, level string, in io.Reader, out, w io.Writer) (err error) {
@@ -41,7 +64,8 @@ func runDemoMCP(ctx context.Context, roots []string, level string, in io.Reader,
 	if err := cli.KeepPrivate(); err != nil {
 		log.Warn("commands of the same user can read this process's environment and memory", zap.Error(err))
 	}
-	dir, err := os.MkdirTemp("", "executor-mcp-")
+	sweepMCPDirs(os.TempDir())
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", mcpDirs, os.Getpid()))
 	if err != nil {
 		return err
 	}

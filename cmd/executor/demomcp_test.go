@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -91,4 +92,23 @@ func TestDemoMCPInTheseRoots(t *testing.T) {
 	assert.NoError(t, runDemoMCP(ctx, []string{one}, "error", in, out, &log), "told to stop")
 	_, _, err = command(t, "demo", "--root", ".")
 	assert.ErrorContains(t, err, "--root and --log-level are for demo --mcp")
+}
+
+// What a killed one has left behind is removed by the next; what is somebody's stays.
+func TestSweepMCPDirs(t *testing.T) {
+	temp := t.TempDir()
+	gone := exec.Command("true")
+	require.NoError(t, gone.Run())
+	stays := []string{fmt.Sprintf("executor-mcp-%d-1", os.Getpid()), "executor-mcp-x-1", "executor-mcp-123", "other-1-1"}
+	for _, name := range append([]string{fmt.Sprintf("executor-mcp-%d-77", gone.Process.Pid)}, stays...) {
+		require.NoError(t, os.MkdirAll(filepath.Join(temp, name, "below"), 0o700))
+	}
+	sweepMCPDirs(temp)
+	entries, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	require.ElementsMatch(t, stays, names)
 }

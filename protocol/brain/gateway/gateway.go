@@ -11,8 +11,11 @@
 //
 // Its parts: client.go is one client session, hand.go its place on one executor;
 // table.go and names.go say which tools there are, tools.go what they look like;
-// call.go is a tools/call, progress.go what is told while it runs; resources.go reads
-// files, passthrough.go gives what MCP servers of the executor's machine have; lines.go is the transport of a pipe and http.go the one of streamable HTTP, ids.go and
+// call.go is a tools/call, progress.go what is told while it runs; resources.go and
+// fileuri.go read files; passthrough.go gives what MCP servers of the executor's machine
+// have, with offers.go for their lists, checked.go and fault.go for what is wrong with what
+// they say, serveruri.go for the names of their resources, ended.go for those that are gone;
+// lines.go is the transport of a pipe and http.go the one of streamable HTTP, ids.go and
 // httpids.go look at the ids that come over them.
 //
 // What it promises: a client session that ends, however that happens, leaves nothing
