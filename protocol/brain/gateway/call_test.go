@@ -115,6 +115,7 @@ func TestProgressOfAFlood(t *testing.T) {
 			for range 2000 {
 				c.Output(protocol.StreamStdout, []byte(strings.Repeat("x", 999)+"\n"))
 			}
+			<-time.After(2 * time.Second) // the result overtakes what is told last
 			return protocol.Text("done"), nil
 		}))
 		w.ready(1)
