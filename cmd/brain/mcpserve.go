@@ -65,10 +65,11 @@ func (s *server) mcp(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()
-	if err := g.Serve(ctx, gateway.Lines(in, mcpOutput{w, control})); err != nil {
+	out := &mcpOutput{to: w, control: control}
+	defer out.end()
+	if err := g.Serve(ctx, gateway.Lines(in, out)); err != nil {
 		s.log.Info("mcp client gone", zap.Error(err))
 	}
-	_ = control.SetWriteDeadline(time.Time{}) // for the end of the answer
 }
 
 // mcpInput is the body of a request, of which nothing is read after end.
@@ -99,14 +100,21 @@ func (i *mcpInput) end() {
 	i.from = nil
 }
 
-// mcpOutput sends every line at once.
+// mcpOutput is the answer to a request, in which every line is sent at once, and nothing is written after
+// end: a Write that a client does not take may outlast the one who has begun it.
 type mcpOutput struct {
-	io.Writer
 	control *http.ResponseController
+	mu      sync.Mutex // held by a Write
+	to      io.Writer  // nil: ended
 }
 
-func (o mcpOutput) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
+func (o *mcpOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.to == nil {
+		return 0, io.ErrClosedPipe
+	}
+	n, err := o.to.Write(p)
 	if err == nil {
 		err = o.control.Flush()
 	}
@@ -114,7 +122,15 @@ func (o mcpOutput) Write(p []byte) (int, error) {
 }
 
 // Close frees a Write that a client does not take.
-func (o mcpOutput) Close() error { return o.control.SetWriteDeadline(time.Unix(1, 0)) }
+func (o *mcpOutput) Close() error { return o.control.SetWriteDeadline(time.Unix(1, 0)) }
+
+func (o *mcpOutput) end() {
+	_ = o.Close()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.to = nil
+	_ = o.control.SetWriteDeadline(time.Time{}) // for the end of the answer
+}
 
 // mcpListen serves MCP over HTTP until whoever asked has gone.
 func (s *server) mcpListen(w http.ResponseWriter, r *http.Request) {
