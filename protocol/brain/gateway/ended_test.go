@@ -68,3 +68,21 @@ func TestServerLate(t *testing.T) {
 		require.Equal(t, "called t", text(w.call(c, "late__t", nil)))
 	})
 }
+
+// A server that never answers costs the call, with an error, and nothing else.
+func TestServerNeverAnswers(t *testing.T) {
+	t.Parallel()
+	real(t, gateway.Options{Answer: 300 * time.Millisecond}, func(t *testing.T, w *world) {
+		w.executor("one", servers(scripted(t, "s", script{"tools/list": `{"tools":[{"name":"silent","inputSchema":{"type":"object"}},{"name":"speaks","inputSchema":{"type":"object"}}]}`})))
+		w.ready(1)
+		c := w.client(nil)
+		w.listed(c, 2)
+		for range 2 {
+			r := w.call(c, "s__silent", nil)
+			require.True(t, r.IsError)
+			require.Equal(t, "timeout", r.Meta["executor/reason"])
+			require.Contains(t, text(r), "server s has neither answered nor told any progress for 300ms")
+		}
+		require.Equal(t, "called speaks", text(w.call(c, "s__speaks", nil)), "the server goes on")
+	})
+}

@@ -55,6 +55,10 @@ type Options struct {
 	// knows what became of it. It is well above what a reconnect takes, and below what
 	// clients wait for.
 	Patience time.Duration
+	// Answer is how long an MCP server of an executor's machine may neither answer a call nor
+	// tell its progress (default 10 min). Then the call has failed, for its client; the server
+	// is told that it is cancelled, and goes on.
+	Answer time.Duration
 	// Wait is how long the first tools/list of a client waits for an executor when
 	// there is none (default 5 s): many clients ask for the tools only once.
 	Wait time.Duration
@@ -106,6 +110,7 @@ func New(b *brain.Brain, o Options) *Gateway {
 	o.Version = cmp.Or(o.Version, "devel")
 	o.Grace = cmp.Or(o.Grace, 30*time.Second)
 	o.Patience = cmp.Or(o.Patience, 2*time.Minute)
+	o.Answer = cmp.Or(o.Answer, 10*time.Minute)
 	o.Wait = cmp.Or(o.Wait, 5*time.Second)
 	o.MaxCalls = cmp.Or(o.MaxCalls, 32)
 	o.MaxClients = cmp.Or(o.MaxClients, 256)

@@ -224,15 +224,20 @@ func (p *passage) names(prefix string, own []string, taken func(string) bool) []
 	})
 }
 
+// errUnanswered ends a call that a server leaves alone.
+var errUnanswered = errors.New("the server does not answer")
+
 // handler passes a call on, with its progress and its cancellation.
 func (p *passage) handler(server *mcp.ClientSession, name string) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := p.h.c
 		c.running.Add(1)
 		defer c.running.Add(-1)
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(c.ctx, cancel)()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(c.ctx, func() { cancel(nil) })()
+		late := time.AfterFunc(c.g.opts.Answer, func() { cancel(errUnanswered) })
+		defer late.Stop()
 		params := &mcp.CallToolParams{Name: name, Arguments: req.Params.Arguments}
 		if len(req.Params.Arguments) == 0 || string(req.Params.Arguments) == "null" {
 			params.Arguments = json.RawMessage(`{}`)
@@ -240,6 +245,7 @@ func (p *passage) handler(server *mcp.ClientSession, name string) mcp.ToolHandle
 		if token := req.Params.GetProgressToken(); token != nil {
 			ours := uuid.NewString()
 			stop := p.listen(ours, func(n *mcp.ProgressNotificationParams) {
+				late.Reset(c.g.opts.Answer)
 				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Message: n.Message, Progress: n.Progress, Total: n.Total})
 			})
 			defer stop()
@@ -250,6 +256,9 @@ func (p *passage) handler(server *mcp.ClientSession, name string) mcp.ToolHandle
 		switch {
 		case err == nil:
 			return r, nil
+		case errors.Is(context.Cause(ctx), errUnanswered):
+			return &mcp.CallToolResult{IsError: true, Meta: mcp.Meta{metaReason: protocol.CodeTimeout.String()}, Content: []mcp.Content{&mcp.TextContent{
+				Text: fmt.Sprintf("%s: server %s has neither answered nor told any progress for %v; what became of the call is not known", name, p.key, c.g.opts.Answer)}}}, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.As(err, &refused):

@@ -75,7 +75,7 @@ func (w *world) resources(c *mcp.ClientSession, n int) (uris []string) {
 }
 
 // beScript is the server. Some calls do something: "count" says how often each method
-// was asked for, "flood" tells of changes 5,000 times, "exit" ends it.
+// was asked for, "flood" tells of changes 5,000 times, "exit" ends it, "silent" is never answered.
 func beScript() {
 	var s script
 	if err := json.Unmarshal([]byte(os.Getenv("GATEWAY_TEST_SCRIPT")), &s); err != nil {
@@ -130,6 +130,8 @@ func beScript() {
 			result = `{"content":[]}`
 		case m.Params.Name == "exit":
 			os.Exit(3)
+		case m.Params.Name == "silent":
+			continue
 		default:
 			result = `{"content":[{"type":"text","text":` + strconv.Quote("called "+m.Params.Name) + `}]}`
 		}
