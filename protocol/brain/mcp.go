@@ -187,15 +187,8 @@ func (b *Brain) serveMCP(w http.ResponseWriter, r *http.Request, p Principal) {
 		http.Error(w, fmt.Sprintf("session_id %q or server_key %q: not known here", id, key), http.StatusConflict)
 		return
 	}
-	if !b.enter() {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "the brain is going away", http.StatusServiceUnavailable)
-		return
-	}
-	f, err := rpc.Accept(w, r, rpc.AcceptOptions{Subprotocols: rpc.Subprotocols(b.opts.Dialects)})
-	if err != nil {
-		b.work.Done()
-		b.log.Info("channel refused", zap.String("remote", r.RemoteAddr), zap.Error(err))
+	f := b.upgrade(w, r)
+	if f == nil {
 		return
 	}
 	go func() { // not this goroutine: the HTTP server's has a large stack

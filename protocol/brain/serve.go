@@ -31,15 +31,8 @@ func (b *Brain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("this brain serves the channels control and mcp, not %q", channel), http.StatusNotFound)
 		return
 	}
-	if !b.enter() {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "the brain is going away", http.StatusServiceUnavailable)
-		return
-	}
-	f, err := rpc.Accept(w, r, rpc.AcceptOptions{Subprotocols: rpc.Subprotocols(b.opts.Dialects)})
-	if err != nil {
-		b.work.Done()
-		b.log.Info("connection refused", zap.String("remote", r.RemoteAddr), zap.Error(err))
+	f := b.upgrade(w, r)
+	if f == nil {
 		return
 	}
 	if query.Get("probe") == "1" {
@@ -57,6 +50,23 @@ func (b *Brain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer b.work.Done()
 		_ = c.serve()
 	}()
+}
+
+// upgrade turns a request that is authenticated into a connection, after b.enter; nil when
+// it has been answered otherwise.
+func (b *Brain) upgrade(w http.ResponseWriter, r *http.Request) rpc.Frames {
+	if !b.enter() {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "the brain is going away", http.StatusServiceUnavailable)
+		return nil
+	}
+	f, err := rpc.Accept(w, r, rpc.AcceptOptions{Subprotocols: rpc.Subprotocols(b.opts.Dialects)})
+	if err != nil {
+		b.work.Done()
+		b.log.Info("connection refused", zap.String("remote", r.RemoteAddr), zap.Error(err))
+		return nil
+	}
+	return f
 }
 
 // ServeFrames takes an executor's connection that is already there and
