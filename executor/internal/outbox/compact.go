@@ -77,6 +77,7 @@ func (b *Box) empty(victim journal.Segment) error {
 		}
 		list = list[n:]
 	}
+	b.flush() // a record that is late may have its predecessor here
 	return b.journal.Remove(victim)
 }
 

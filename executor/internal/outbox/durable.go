@@ -19,8 +19,22 @@ func (b *Box) save(e *entry, record journal.Entry) { b.saveWith(e, record, nil) 
 
 // saveWith is save that calls meanwhile, if any, before it waits.
 func (b *Box) saveWith(e *entry, record journal.Entry, meanwhile func()) {
+	if staged := b.write(e, record, func(s *journal.Staged) error {
+		if meanwhile != nil {
+			meanwhile()
+		}
+		return s.Wait()
+	}); staged != nil {
+		b.saved(e, staged.Ref())
+		staged.Release()
+	}
+}
+
+// write has wait wait for a record of e. It returns nil when the record is not there.
+// b.mu is held, and let go meanwhile.
+func (b *Box) write(e *entry, record journal.Entry, wait func(*journal.Staged) error) *journal.Staged {
 	if b.journal == nil {
-		return
+		return nil
 	}
 	if b.full != nil && time.Now().After(b.tryAgain) {
 		b.recover()
@@ -28,25 +42,22 @@ func (b *Box) saveWith(e *entry, record journal.Entry, meanwhile func()) {
 	if b.full != nil {
 		b.journal.Discard(record)
 		b.inMemoryOnly(e)
-		return
+		return nil
 	}
 	staged := b.journal.Stage(record)
 	e.staged = staged
 	b.mu.Unlock()
-	if meanwhile != nil {
-		meanwhile()
-	}
-	err := staged.Wait()
+	err := wait(staged)
 	b.mu.Lock()
-	defer staged.Release()
 	e.staged = nil
 	if err != nil {
+		staged.Release()
 		b.journal.Discard(record)
 		b.fail(err)
 		b.inMemoryOnly(e)
-		return
+		return nil
 	}
-	b.saved(e, staged.Ref())
+	return staged
 }
 
 // inMemoryOnly says that the newest of e is nowhere else, and has the journal remember

@@ -2,8 +2,8 @@
 // makes a call run at most once and its result arrive. Recorded before answered, on
 // both steps:
 //
-//	state, err := box.Accept(params, readOnly) // before the call runs
-//	err = box.Put(result)                      // before the result is sent
+//	state, err := box.Accept(params, readOnly) // before the call runs; on the disk
+//	err = box.Put(result)                      // before the result is sent; on the disk soon
 //	result, ok := box.Peek(nil)                // the oldest one owed
 //	err = box.Ack(session, call)               // the brain has stored it
 //
@@ -21,6 +21,7 @@
 //	wait.go     waiting until nothing is owed
 //	record.go   what is written of a call
 //	durable.go  writing it; the disk being full; reading results again
+//	late.go     results that the disk gets a moment after they are sent
 //	restart.go  Open: what the last process has left
 //	compact.go  the log is kept small
 package outbox
@@ -55,7 +56,10 @@ const (
 type Box struct {
 	journal *journal.Journal // nil: everything is in memory only
 	losses  []journal.Loss
-	work    sync.WaitGroup // compaction
+	work    sync.WaitGroup // compaction, and what is synced late
+	closing chan struct{}  // closed by Close
+
+	flushing sync.Mutex // held while what is late is synced; taken before mu
 
 	mu         sync.Mutex // taken before the journal's; never held while the disk is waited for
 	calls      map[key]*entry
@@ -67,6 +71,7 @@ type Box struct {
 	keptBytes  int              // of the acknowledged results kept
 	orders     int64
 	unsaved    map[*entry]struct{}
+	late       []late
 	wounded    bool
 	full       error     // why the last write failed; nil = it did not
 	tryAgain   time.Time // when full is looked into again
@@ -115,6 +120,7 @@ func (b *Box) Close() error {
 		return nil
 	}
 	b.closed = true
+	close(b.closing)
 	b.wake()
 	b.mu.Unlock()
 	b.work.Wait()
@@ -202,7 +208,7 @@ func (b *Box) tooMuch() error {
 		"%d results, of more than %d MiB, wait to be acknowledged; no call is accepted until the brain takes them%s", len(b.owed), limit>>20, why)
 }
 
-// Put records a result, before it returns. It is owed until Ack. A result for a
+// Put records a result, before it returns; the disk has it a moment later. It is owed until Ack. A result for a
 // call that already has one takes its place only while that one is owed.
 func (b *Box) Put(r protocol.ToolResultParams) error {
 	body, err := encode(&r)
@@ -236,7 +242,11 @@ func (b *Box) Put(r protocol.ToolResultParams) error {
 	}
 	defer b.mu.Unlock()
 	b.setResult(e, &r)
-	b.save(e, record)
+	if record.Sync {
+		b.saveLate(e, record)
+	} else {
+		b.save(e, record)
+	}
 	b.trim(e)
 	if e.phase = phaseDone; !again {
 		b.owe(e)

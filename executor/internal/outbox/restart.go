@@ -24,7 +24,7 @@ const muchRead = 1 << 20
 // calls it has not finished, results that say so; results that answer repeats. No
 // damage is an error: Losses tells it.
 func Open(dir string) (*Box, error) {
-	b := &Box{calls: map[key]*entry{}, kept: map[string]*keeping{}, notes: map[string]notes{}, unsaved: map[*entry]struct{}{}}
+	b := &Box{calls: map[key]*entry{}, kept: map[string]*keeping{}, notes: map[string]notes{}, unsaved: map[*entry]struct{}{}, closing: make(chan struct{})}
 	if dir == "" {
 		return b, nil
 	}

@@ -66,8 +66,8 @@ type batch struct {
 	end  int64
 }
 
-// Staged is a record that has its place in the order. Wait has to be called, and
-// Release once it is known where the record is.
+// Staged is a record that has its place in the order. Write or Wait has to be called,
+// and Release once it is known where the record is.
 type Staged struct {
 	j           *Journal
 	b           *batch
@@ -103,6 +103,19 @@ func (j *Journal) Stage(e Entry) *Staged {
 // comes first writes for all that are staged, and syncs for all that are written. After
 // an error the record counts as not there.
 func (s *Staged) Wait() error {
+	if err := s.Write(); err != nil || !s.sync {
+		return err
+	}
+	err := s.b.seg.syncTo(s.b.end)
+	if err != nil {
+		s.j.abandon(s.b.seg)
+	}
+	return err
+}
+
+// Write returns when the record is written: it survives the end of the process. Wait may
+// still be called for the rest.
+func (s *Staged) Write() error {
 	j, b := s.j, s.b
 	j.io.Lock()
 	if !b.done {
@@ -114,18 +127,11 @@ func (s *Staged) Wait() error {
 		j.write(b)
 	}
 	j.io.Unlock()
-	if b.err != nil || !s.sync {
-		return b.err
-	}
-	err := b.seg.syncTo(b.end)
-	if err != nil {
-		j.abandon(b.seg)
-	}
-	return err
+	return b.err
 }
 
 // Release says that the Ref is known to whoever moves records. Until then the segment
-// is no victim. It is called once after each Wait.
+// is no victim. It is called once.
 func (s *Staged) Release() {
 	if s.b.err != nil {
 		return
@@ -135,7 +141,7 @@ func (s *Staged) Release() {
 	s.b.seg.held--
 }
 
-// Ref is where the record is, after a Wait without an error.
+// Ref is where the record is, after a Write or Wait without an error.
 func (s *Staged) Ref() Ref {
 	return Ref{seg: s.b.seg, off: s.b.base + int64(s.off), length: s.length, own: s.own}
 }
