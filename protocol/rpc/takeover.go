@@ -20,7 +20,7 @@ const (
 )
 
 // quietTurns is after how many turns of the clock without a request it stops.
-const quietTurns = 16
+const quietTurns = 1
 
 // takeover decides who reads. While the reader handles a request itself the turn is
 // odd; whoever moves it on first, the reader that comes back or the clock, decides

@@ -11,7 +11,7 @@ import (
 // too the machine's memory and the brain have it. Only when the power fails within this
 // time, and the brain has not got it, is a result replaced by outcome_unknown. Most are
 // brought to the disk earlier, by the next acceptance, and so cost no sync of their own.
-const lateBy = 10 * time.Millisecond
+const lateBy = 50 * time.Millisecond
 
 // late is a record that is written, and not synced.
 type late struct {
