@@ -72,6 +72,7 @@ type attachment struct {
 	resume  bool
 	from    uint64 // what the other end sends from: the messages that were taken before
 	greeted bool   // the other end has said the same
+	theirs  uint64 // what the other end has said since that it has taken
 	ended   chan struct{}
 	stop    context.CancelFunc
 }
@@ -409,13 +410,21 @@ func (c *Channel) acked(a *attachment, frame []byte) error {
 	case taken > c.base+uint64(len(c.out)):
 		return fmt.Errorf("%w: it has taken %d messages, and only %d were sent", ErrNotResumed, taken, c.base+uint64(len(c.out)))
 	}
-	c.drop(taken)
 	if !a.greeted {
 		a.greeted = true
+		c.drop(taken)
 		c.send.wake()
+		return nil
 	}
+	a.theirs = taken
+	c.drop(a.settled(c.next))
 	return nil
 }
+
+// settled is what need not be kept any more. The other end may have taken more than was
+// sent on this transport, of what it had received before; it counts from its first word
+// on, so that is sent all the same.
+func (a *attachment) settled(sent uint64) uint64 { return min(a.theirs, sent) }
 
 // drop forgets what goes out below n. c.mu is held.
 func (c *Channel) drop(n uint64) {
@@ -455,6 +464,7 @@ func (c *Channel) write(ctx context.Context, a *attachment) error {
 		case c.unsent():
 			frame, message = c.out[c.next-c.base], true
 			c.next++
+			c.drop(a.settled(c.next))
 		default:
 			end := c.closing
 			c.mu.Unlock()

@@ -226,6 +226,40 @@ func TestChannelIsForgotten(t *testing.T) {
 	})
 }
 
+// TestChannelGoesOnFromTheFirstWord: a receiver that takes what it had received before,
+// while a new transport begins, counts from its first word all the same.
+func TestChannelGoesOnFromTheFirstWord(t *testing.T) {
+	const messages = 10
+	taken := func(n byte) []byte { return []byte{3, 0, 0, 0, 0, 0, 0, 0, n} }
+	channels(t, true, func(t *testing.T, e *channelEnds) {
+		for n := range messages {
+			require.NoError(t, e.far.WriteFrame(e.ctx, numbered(n, 10)))
+		}
+		f, err := rpc.Dial(e.ctx, "ws://brain/", e.net.DialOptions())
+		require.NoError(t, err)
+		require.NoError(t, f.WriteFrame(e.ctx, taken(0)))
+		require.NoError(t, f.WriteFrame(e.ctx, taken(7)))
+		_, err = f.ReadFrame(e.ctx)
+		require.NoError(t, err)
+		for n := range messages {
+			got, err := f.ReadFrame(e.ctx)
+			require.NoError(t, err)
+			require.Equal(t, string(numbered(n, 10)), string(got))
+		}
+		require.NoError(t, f.Close(protocol.CloseNormal, ""))
+		require.Error(t, <-e.farErr)
+		f, err = rpc.Dial(e.ctx, "ws://brain/", e.net.DialOptions())
+		require.NoError(t, err)
+		require.NoError(t, f.WriteFrame(e.ctx, taken(7)))
+		_, err = f.ReadFrame(e.ctx)
+		require.NoError(t, err)
+		got, err := f.ReadFrame(e.ctx)
+		require.NoError(t, err)
+		require.Equal(t, string(numbered(7, 10)), string(got), "those it has taken are not kept")
+		require.NoError(t, f.Close(protocol.CloseNormal, ""))
+	})
+}
+
 // TestChannelReplacesTransport: a newer transport takes over from one that is half open.
 func TestChannelReplacesTransport(t *testing.T) {
 	channels(t, true, func(t *testing.T, e *channelEnds) {
