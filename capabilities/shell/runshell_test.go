@@ -322,7 +322,7 @@ func TestShellTimeoutSparesTheBackground(t *testing.T) {
 	assert.True(t, running(t, sleep(8501)))
 	assert.False(t, running(t, sleep(8502)) || running(t, sleep(8503)))
 	assert.Equal(t, "2\n", b.sh(`jobs -rp | wc -l`).Output)
-	assert.Empty(t, b.sh(sleep(8504) + ` >/dev/null 2>&1 & exit`).Survivors)
+	assert.Empty(t, b.sh(sleep(8504)+` >/dev/null 2>&1 & exit`).Survivors)
 	r = b.shFor(sleep(8505), 300)
 	assert.True(t, r.TimedOut && r.StateLost)
 	assert.True(t, running(t, sleep(8501)) && running(t, sleep(8504)), "left by the shell before")
