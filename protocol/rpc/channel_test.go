@@ -142,7 +142,10 @@ func TestChannelHoldsUpTheWriter(t *testing.T) {
 			channels(t, resume, func(t *testing.T, e *channelEnds) {
 				e.keep()
 				written := make(chan int, 1)
-				const messages = 45
+				messages := 45 // more than is held on the way
+				if !resume {
+					messages = 90
+				}
 				e.served.Go(func() {
 					n := 0
 					for ; n < messages; n++ {
