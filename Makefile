@@ -18,7 +18,7 @@ build: ## the two programs, into bin/
 # More packages at once than there are processors: many tests wait for a clock. Those that take longest begin first.
 # Vet is a part of lint.
 SLOW = ./cmd/executor ./executor ./capabilities/shell ./capabilities/internal/spawn ./protocol/brain/gateway
-test: export GORACE ?= atexit_sleep_ms=0
+test: export GORACE ?= atexit_sleep_ms=0 no_huge_pages_for_shadow=0
 test: ## all tests, with the race detector
 	$(GO) test -race -vet=off -p 4 -timeout 8m -ldflags='-s -w' $(SLOW) ./...
 

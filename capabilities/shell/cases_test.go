@@ -138,7 +138,7 @@ func TestLongCommands(t *testing.T) {
 
 // Case 151: 8 workers write scripts and run them at once. EXECUTOR_STRESS=1 makes it 2,000 of them.
 func TestManyFreshScripts(t *testing.T) {
-	each := 3
+	each := 2
 	if os.Getenv("EXECUTOR_STRESS") != "" {
 		each = 250
 	}

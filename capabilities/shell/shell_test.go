@@ -28,6 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	os.Setenv("SHELL", "/bin/sh") // who runs the tests may have a profile that takes its time
 	os.Setenv("EXECUTOR_TOKEN", "the-executors-own")
 	os.Setenv("SOME_API_KEY", "sk-0123456789abcdef0123")
 	goleak.VerifyTestMain(m)

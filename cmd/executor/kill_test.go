@@ -20,10 +20,10 @@ import (
 )
 
 // How often TestKilledExecutor kills; EXECUTOR_KILLS is for more: 200 before a release. TestRestartedExecutor
-// asks half as often, and a twentieth of EXECUTOR_KILLS.
+// asks for the end less often: a twentieth of EXECUTOR_KILLS.
 const (
-	kills    = 12
-	restarts = kills / 2
+	kills    = 10
+	restarts = 4
 )
 
 // killsWanted is how often to end the executor.

@@ -285,7 +285,7 @@ func TestDamage(t *testing.T) {
 	require.Greater(t, len(files), 1)
 
 	hits := 0
-	seeds, least := uint64(20), 30
+	seeds, least := uint64(10), 12
 	if os.Getenv("EXECUTOR_STRESS") != "" {
 		seeds, least = 200, 300
 	}
