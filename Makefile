@@ -15,10 +15,12 @@ help: ## this list
 build: ## the two programs, into bin/
 	$(GO) build -trimpath -o bin/ ./cmd/executor ./cmd/brain
 
-# More packages at once than there are processors: many tests wait for a clock. Vet is a part of lint.
-test: export GORACE ?= atexit_sleep_ms=0
+# More packages at once than there are processors: many tests wait for a clock. Those that take longest begin first.
+# Vet is a part of lint.
+SLOW = ./cmd/executor ./executor ./capabilities/shell ./capabilities/internal/spawn ./protocol/brain/gateway
+test: export GORACE ?= atexit_sleep_ms=0 no_huge_pages_for_shadow=0
 test: ## all tests, with the race detector
-	$(GO) test -race -vet=off -p 4 -timeout 8m -ldflags='-s -w' ./...
+	$(GO) test -race -vet=off -p 4 -timeout 8m -ldflags='-s -w' $(SLOW) ./...
 
 lint: ## gofmt, vet and staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
@@ -47,7 +49,7 @@ fuzz: ## every fuzz target for FUZZTIME (60s) each
 	done
 
 stress: ## the tests that are short by default, at their full size
-	EXECUTOR_STRESS=1 EXECUTOR_KILLS=200 $(GO) test -count 1 -timeout 30m ./cmd/executor ./executor/... ./capabilities/...
+	EXECUTOR_STRESS=1 EXECUTOR_KILLS=200 $(GO) test -count 1 -timeout 30m ./cmd/... ./executor/... ./capabilities/...
 
 soak: ## both ends, the network and the machine fail at random for SOAK (10m); the ledger has to be right in the end
 	EXECUTOR_SOAK=$(SOAK) $(GO) test -run '^TestSoak$$' -count 1 -timeout 0 -v ./cmd/executor

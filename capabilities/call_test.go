@@ -96,10 +96,11 @@ func TestProgressOfStalledConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &stuckPeer{}
 		c := NewCall(CallConfig{ID: "c", Session: NewSession(t.Context(), SessionConfig{Peer: peer})})
+		much := make([]byte, 1<<20)
 		start := time.Now()
 		for range 1000 {
 			c.Progress("tick")
-			c.Output(protocol.StreamStdout, make([]byte, 1<<20))
+			c.Output(protocol.StreamStdout, much)
 			time.Sleep(10 * time.Millisecond)
 		}
 		work := 1000 * 10 * time.Millisecond

@@ -118,6 +118,7 @@ func pad(ctx context.Context, c *mcp.ClientSession, id string, size int) (string
 // TestChannelSurvivesDisconnects: an MCP session goes on over lost connections, and each
 // call arrives once and is answered once.
 func TestChannelSurvivesDisconnects(t *testing.T) {
+	const each = 20
 	in(t, func(t *testing.T, w *world) {
 		server := newChannelServer()
 		s := w.session(brain.Options{}, nil, server)
@@ -137,7 +138,7 @@ func TestChannelSurvivesDisconnects(t *testing.T) {
 		var calls sync.WaitGroup
 		for i := range 8 {
 			calls.Go(func() {
-				for n := range 40 {
+				for n := range each {
 					id, size := fmt.Sprintf("%d-%d", i, n), n*977%30_000
 					got, err := pad(w.ctx, client, id, size)
 					require.NoError(t, err)
@@ -149,7 +150,7 @@ func TestChannelSurvivesDisconnects(t *testing.T) {
 		calls.Wait()
 		close(stop)
 		cutter.Wait()
-		require.Len(t, server.calls, 320)
+		require.Len(t, server.calls, 8*each)
 		for id, n := range server.calls {
 			require.Equal(t, 1, n, id)
 		}

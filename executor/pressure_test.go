@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -49,7 +50,7 @@ func (v *valve) Close() error {
 	return v.Conn.Close()
 }
 
-// A brain that stops reading while hundreds of calls finish and say what they do: what
+// A brain that stops reading while many calls finish and say what they do: what
 // waits for it is bounded, what is left out is counted, and when it is back every result
 // comes, once.
 func TestBrainThatStopsReading(t *testing.T) {
@@ -57,10 +58,11 @@ func TestBrainThatStopsReading(t *testing.T) {
 		var shut atomic.Bool
 		stored := newStored()
 		var ran atomic.Int64
+		output := bytes.Repeat([]byte("x"), 64<<10)
 		chatty := tool("chatty", func(ctx context.Context, c *capabilities.Call) (protocol.ToolOutput, error) {
 			ran.Add(1)
 			for range 20 {
-				c.Output("stdout", []byte(strings.Repeat("x", 64<<10)))
+				c.Output("stdout", output)
 			}
 			return protocol.Text(strings.Repeat("r", 20<<10)), nil
 		})
@@ -91,7 +93,7 @@ func TestBrainThatStopsReading(t *testing.T) {
 		var before, during runtime.MemStats
 		runtime.ReadMemStats(&before)
 		shut.Store(true)
-		const calls = 300
+		const calls = 150
 		c := s.conn()
 		var asked sync.WaitGroup
 		for n := range calls {
@@ -133,7 +135,7 @@ func TestSmallerLimitThanSaid(t *testing.T) {
 					return nil
 				}
 			})
-			w.run(func(o *Options) { o.Dial = w.plainDial }, image(2<<20), hello())
+			w.run(func(o *Options) { o.Dial = w.plainDial }, image(1<<20), hello())
 			sleep(40 * time.Second)
 			s.assign(1)
 			require.NoError(t, s.call("big", "image"))
@@ -239,7 +241,7 @@ func TestParallelResultsAndHeartbeats(t *testing.T) {
 }
 
 // Ends of a connection under heavy results, of every kind: no panic, no deadlock, nothing
-// lost and nothing twice (case 116). 80 of them, and with EXECUTOR_STRESS 200.
+// lost and nothing twice (case 116). 40 of them, and with EXECUTOR_STRESS 200.
 func TestEndsUnderHeavyResults(t *testing.T) {
 	stored := newStored()
 	r := onNetwork(t, brain.Options{Results: stored, Authenticate: func(*http.Request) (brain.Principal, error) {
@@ -270,7 +272,7 @@ func TestEndsUnderHeavyResults(t *testing.T) {
 			}
 		})
 	}
-	ends := 80
+	ends := 40
 	if os.Getenv("EXECUTOR_STRESS") != "" {
 		ends = 200
 	}

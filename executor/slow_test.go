@@ -58,17 +58,17 @@ func (w *world) slowDial(perSecond int) func(context.Context, string) (rpc.Frame
 	}
 }
 
-// A result of many megabytes over a slow way: heartbeats, cancels and what other calls
+// A large result over a slow way: heartbeats, cancels and what other calls
 // say come between its parts, and the lease is kept (case 119).
 func TestLargeResultOverASlowWay(t *testing.T) {
-	const size = 3 << 20
+	const size = 3 << 19
 	in(t, func(t *testing.T, w *world) {
 		var dials atomic.Int64
 		stored := newStored()
 		h := hold()
 		s := w.session(brain.Options{MaxControlFrameBytes: 32 << 20, Results: stored}, func(o *Options) {
 
-			dial := w.slowDial(50 << 10)
+			dial := w.slowDial(25 << 10)
 			o.Dial = func(ctx context.Context, token string) (rpc.Frames, error) {
 				dials.Add(1)
 				return dial(ctx, token)
@@ -103,6 +103,7 @@ func TestLargeResultOverASlowWay(t *testing.T) {
 // A brain that takes no parts cannot be told anything beside a large message. It gets
 // that one all the same, once, and not again and again over ever new connections.
 func TestLargeResultOverASlowWayWhole(t *testing.T) {
+	const size = 3 << 19
 	in(t, func(t *testing.T, w *world) {
 		s := w.script(func(s *script) {
 			s.register = func(_ int, _ protocol.RegisterParams, r *protocol.RegisterResult) error {
@@ -111,13 +112,13 @@ func TestLargeResultOverASlowWayWhole(t *testing.T) {
 			}
 			s.behind = func(_ int, c *rpc.Conn) { c.SetMaxReceiveBytes(8 << 20) }
 		})
-		w.run(func(o *Options) { o.Dial = w.slowDial(50 << 10) }, image(3<<20), hello())
+		w.run(func(o *Options) { o.Dial = w.slowDial(25 << 10) }, image(size), hello())
 		sleep(40 * time.Second)
 		s.assign(1)
 		require.NoError(t, s.call("big", "image"))
 		sleep(5 * time.Minute)
 		require.Len(t, s.so().results, 1)
-		require.Len(t, s.so().results[0].Content[0].Data, 3<<20)
+		require.Len(t, s.so().results[0].Content[0].Data, size)
 		require.Zero(t, w.Status().ResultsOwed)
 		require.Equal(t, StateReady, w.Status().State)
 		require.LessOrEqual(t, len(s.so().dials), 2) // its lease may be lost over it

@@ -83,7 +83,7 @@ func TestScanAgainstSplit(t *testing.T) {
 // Many lines at once look like each of them for itself.
 func TestManyLinesAtOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
-	for round := range full(200, 40) {
+	for round := range full(200, 15) {
 		var text bytes.Buffer
 		for range 2000 {
 			text.WriteString(strings.Repeat("xé", random.IntN(30)))

@@ -217,7 +217,7 @@ func TestSwapsDuringAllTools(t *testing.T) {
 		stops = append(stops, swapping(b.path(fmt.Sprintf("w%d", i))))
 	}
 	var done, worked atomic.Int64
-	rounds := full(20_000, 400) / workers
+	rounds := full(20_000, 240) / workers
 	var users sync.WaitGroup
 	for i := range workers {
 		users.Go(func() {

@@ -180,7 +180,7 @@ func TestSwappedDirectory(t *testing.T) {
 	require.NoError(t, os.Symlink("../outside", b.path("link")))
 	stop := exchange(t, b.path("d"), b.path("link"))
 	done := map[string]int{}
-	rounds := full(3000, 1000)
+	rounds := full(3000, 500)
 	for i := range rounds {
 		out, err := b.call("read", obj{"path": "d/f"})
 		if err == nil {

@@ -113,14 +113,14 @@ func TestLongLines(t *testing.T) {
 		return string(answer)
 	}
 	const limit = protocol.DefaultMaxMCPFrame
-	for _, size := range []int{1 << 20, limit} {
+	for _, size := range []int{300 << 10, limit} {
 		require.Len(t, echo(message(`"result"`, size)), size)
 	}
-	for head, size := range map[string]int{`"result"`: limit + 1, `"error":{"code":1},"data"`: 5 << 20, `"method":"sampling/createMessage","params"`: 5 << 20} {
+	for head, size := range map[string]int{`"result"`: limit + 1, `"error":{"code":1},"data"`: limit + 2, `"method":"sampling/createMessage","params"`: limit + 3} {
 		require.Equal(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"error":{"code":-32010,"message":"the message of %d bytes is over the limit of an MCP channel","data":{"reason":"payload_too_large"}}}`, size),
 			echo(message(head, size)), "a request is answered with the same error, which cat gives back")
 	}
-	dropped := bytes.Replace(message(`"method":"m","params"`, 5<<20), []byte(`,"id":7`), nil, 1)
+	dropped := bytes.Replace(message(`"method":"m","params"`, limit+100), []byte(`,"id":7`), nil, 1)
 	require.NoError(t, ch.WriteFrame(b.ctx, dropped))
 	require.Equal(t, `{"jsonrpc":"2.0","id":1,"result":1}`, echo([]byte(`{"jsonrpc":"2.0","id":1,"result":1}`)))
 }
@@ -261,7 +261,7 @@ func TestFrames(t *testing.T) {
 	require.Equal(t, "{\"jsonrpc\":\"2.0\",\"method\":\"caf\uFFFD\"}", string(frame))
 	require.NoError(t, ch.WriteFrame(b.ctx, []byte("{}\n{}")))
 	require.NoError(t, ch.WriteFrame(b.ctx, nil))
-	const all = 3000
+	const all = 1000
 	sent := make(chan error, 1)
 	text := strings.Repeat("y", 1000)
 	go func() {

@@ -39,10 +39,10 @@ func full[N any](all, less N) N {
 	return less
 }
 
-// 4 MB for a slow reader, 20 with EXECUTOR_STRESS: each byte once, before the exit and behind it.
+// 2 MB for a slow reader, 20 with EXECUTOR_STRESS: each byte once, before the exit and behind it.
 func TestBlockIsLossless(t *testing.T) {
 	b := newBench(t, Options{BufferBytes: 512 << 10})
-	n := full(2_700_000, 600_000)
+	n := full(2_700_000, 300_000)
 	var want []byte
 	for i := range n {
 		want = append(strconv.AppendInt(want, int64(i+1), 10), '\n')
@@ -74,6 +74,7 @@ func TestBlockIsLossless(t *testing.T) {
 // Who ends such a program loses nothing of what it had printed: what the reader gets is whole up to
 // where it ends, and a hole there would be said.
 func TestBlockIsLosslessUpToTheEnd(t *testing.T) {
+	before := full(1<<20, 300<<10) // how much is read before the end
 	for name, end := range map[string]func(*bench){
 		"terminate": func(b *bench) { b.signal(protocol.ProcessTerminate, "p", -1) },
 		"kill":      func(b *bench) { b.signal(protocol.ProcessTerminate, "p", 0) },
@@ -90,7 +91,7 @@ func TestBlockIsLosslessUpToTheEnd(t *testing.T) {
 				require.Equal(t, cursor, r.FromCursor)
 				require.False(t, r.Gap)
 				got, cursor = append(got, r.Data...), r.NextCursor
-				if len(got) > 1<<20 && !ended { // it waits for its reader
+				if len(got) > before && !ended { // it waits for its reader
 					require.Eventually(t, func() bool { return b.list()[0].Cursors.Stdout == r.FromCursor+64<<10 }, 10*time.Second, time.Millisecond)
 					end(b)
 					b.ended("p")
@@ -100,7 +101,7 @@ func TestBlockIsLosslessUpToTheEnd(t *testing.T) {
 					break
 				}
 			}
-			assert.Greater(t, len(got), 1<<20+50_000)
+			assert.Greater(t, len(got), before+50_000)
 			assert.True(t, bytes.Equal(numbers(len(got)/4 + 1)[:len(got)], got), "the prefix is whole")
 		})
 	}

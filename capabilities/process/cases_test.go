@@ -82,7 +82,7 @@ func TestJustWrittenProgram(t *testing.T) {
 	var all sync.WaitGroup
 	for lane := range 8 {
 		all.Go(func() {
-			for i := range full(40, 12) {
+			for i := range full(40, 5) {
 				name := fmt.Sprintf("p%d-%d", lane, i)
 				path := filepath.Join(b.dir, name)
 				f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o700)

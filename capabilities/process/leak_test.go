@@ -39,7 +39,7 @@ func zombies(t *testing.T) []string {
 // Many short ones one after another, and many at once: nothing of them is left (case 137).
 // EXECUTOR_STRESS=1 makes it 300 and 200.
 func TestNothingLeaks(t *testing.T) {
-	turns, atOnce := full(75, 20), full(200, 50)
+	turns, atOnce := full(75, 10), full(200, 30)
 	b := newBench(t, Options{MaxProcesses: atOnce})
 	b.run(sh("first", "true"))
 	fds, goroutines := open(t), runtime.NumGoroutine()

@@ -47,7 +47,7 @@ func TestPTYLastWords(t *testing.T) {
 	var all sync.WaitGroup
 	for lane := range 4 {
 		all.Go(func() {
-			for i := range full(15, 6) {
+			for i := range full(15, 3) {
 				p := onPTY(t, fmt.Sprintf("%d-%d", lane, i), `seq 1 2000; echo last words`)
 				if i%5 == 0 {
 					p.Argv[2] += `; trap '' HUP; sleep 700 &`
@@ -68,7 +68,7 @@ func TestPTYLastWords(t *testing.T) {
 // The size is there before the program (case 142).
 func TestPTYSize(t *testing.T) {
 	b := newBench(t, Options{})
-	for i := range 50 {
+	for i := range full(50, 12) {
 		p := onPTY(t, fmt.Sprint(i), `stty size`)
 		p.Cols, p.Rows = 132, 50
 		b.run(p)

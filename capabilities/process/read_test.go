@@ -126,7 +126,7 @@ func TestLastWords(t *testing.T) {
 	var all sync.WaitGroup
 	for lane := range 8 {
 		all.Go(func() {
-			for i := range full(25, 8) {
+			for i := range full(25, 4) {
 				id := fmt.Sprintf("%d-%d", lane, i)
 				p := sh(id, `echo "ModuleNotFoundError: $$" >&2; exit 1`)
 				p.WaitMS = 60_000

@@ -140,7 +140,7 @@ func TestRemoteOverCuts(t *testing.T) {
 	r := newRemote(t, process.Options{BufferBytes: 100_000})
 	p := protocol.ProcessStartParams{Argv: []string{"cat"}, Stdin: protocol.StdinOpen, OnFull: protocol.OnFullBlock}
 	x := r.start(p)
-	want := make([]byte, 3<<20)
+	want := make([]byte, 1<<20)
 	source := rand.NewChaCha8([32]byte{1})
 	_, _ = source.Read(want)
 	stop := r.cutting(15 * time.Millisecond)
@@ -316,7 +316,7 @@ func TestRemotePush(t *testing.T) {
 			pieces <- p
 		})
 	})
-	p := script(`for i in $(seq 1 100); do echo line $i; sleep 0.01; done`)
+	p := protocol.ProcessStartParams{Argv: slowly("line $_", 0.01)}
 	p.OnFull = protocol.OnFullBlock
 	x := r.start(p)
 	stop := r.cutting(100 * time.Millisecond)
@@ -361,4 +361,9 @@ func TestRemotePush(t *testing.T) {
 
 func (r *remote) ack(x *brain.Process, cursor int64) error {
 	return brain.Notify(r.ctx, r.Executor(), protocol.ProcessAck, protocol.ProcessAckParams{SessionID: r.ID(), ProcessID: x.ID(), Cursor: cursor})
+}
+
+// slowly prints a line a hundred times, with the number for $_, and waits after each.
+func slowly(line string, seconds float64) []string {
+	return []string{"perl", "-e", fmt.Sprintf(`$| = 1; for (1..100) { print "%s\n"; select(undef, undef, undef, %v) }`, line, seconds)}
 }

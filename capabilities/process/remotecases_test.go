@@ -21,7 +21,7 @@ import (
 // the first time then (cases 100 and 112).
 func TestRemoteAway(t *testing.T) {
 	r := newRemote(t, process.Options{})
-	x := r.start(script(`for i in $(seq 1 100); do echo $i; sleep 0.015; done`))
+	x := r.start(protocol.ProcessStartParams{Argv: slowly("$_", 0.015)})
 	first := make([]byte, 4)
 	_, err := io.ReadFull(x, first)
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestRemoteListOverConnections(t *testing.T) {
 	p := script("sleep 700")
 	p.ProcessID = "live"
 	live := r.start(p)
-	for i := range 80 {
+	for i := range 66 {
 		x := r.start(protocol.ProcessStartParams{ProcessID: fmt.Sprint(i), Argv: []string{"true"}, WaitMS: 60_000})
 		require.NotEqual(t, protocol.ProcessRunning, x.State().State)
 	}
@@ -67,7 +67,7 @@ func TestRemoteListOverConnections(t *testing.T) {
 	require.Len(t, list.Processes, 65)
 	assert.Equal(t, "live", list.Processes[0].ProcessID)
 	assert.Equal(t, protocol.ProcessRunning, list.Processes[0].State)
-	assert.Equal(t, "79", list.Processes[64].ProcessID)
+	assert.Equal(t, "65", list.Processes[64].ProcessID)
 	grace := int64(0)
 	_, err = live.Terminate(r.ctx, &grace)
 	require.NoError(t, err)

@@ -171,7 +171,7 @@ func TestSessionEnd(t *testing.T) {
 // A race of an end from outside with the exit gives one state (case 13).
 func TestTerminateRacesExit(t *testing.T) {
 	b := newBench(t, Options{})
-	for i := range 40 {
+	for i := 0; i < 40; i += full(1, 2) {
 		id := strconv.Itoa(i)
 		b.start(sh(id, `sleep 0.02; exit 7`))
 		time.Sleep(time.Duration(10+i) * time.Millisecond)

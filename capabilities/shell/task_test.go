@@ -156,10 +156,10 @@ func TestTaskKill(t *testing.T) {
 		"has ended":    `echo before; setsid sleep 8801 &`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			number := strconv.Itoa(88_000 + int(counter.Add(1)))
+			number := unique(88_000 + int(counter.Add(1)))
 			task := b.background(strings.ReplaceAll(command, "8801", number))
 			assert.Equal(t, "before\n", b.read(task.TaskID, 5000).Output)
-			require.Eventually(t, func() bool { return running(t, "sleep "+number) }, 5*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return running(t, "sleep "+number) }, 5*time.Second, 20*time.Millisecond)
 			if name == "has ended" {
 				require.Eventually(t, func() bool { return b.read(task.TaskID, 0).State == protocol.ProcessExited }, 5*time.Second, 5*time.Millisecond)
 			}
@@ -243,10 +243,11 @@ func (b *bench) listTasks() []taskEntry {
 func TestTaskLimits(t *testing.T) {
 	b := newBench(t, Options{MaxTasks: 2, KeepTasks: 3})
 	assert.Empty(t, b.listTasks())
-	long := b.background(`sleep 8901 #long`)
+	command := "sleep " + unique(8901)
+	long := b.background(command + ` #long`)
 	var ids []string
 	for i := range 5 {
-		task := b.background(`echo ` + strconv.Itoa(i))
+		task := b.background(`sleep 0.2; echo ` + strconv.Itoa(i))
 		b.readAll(task.TaskID)
 		require.Eventually(t, func() bool { return !b.isRunning(task.TaskID) }, 5*time.Second, time.Millisecond)
 		ids = append(ids, task.TaskID)
@@ -254,28 +255,28 @@ func TestTaskLimits(t *testing.T) {
 	require.Eventually(t, func() bool { return len(b.listTasks()) == 4 }, 5*time.Second, time.Millisecond)
 	list := b.listTasks()
 	assert.Equal(t, long.TaskID, list[0].TaskID)
-	assert.Equal(t, "sleep 8901 #long", list[0].Command)
+	assert.Equal(t, command+" #long", list[0].Command)
 	assert.Equal(t, protocol.ProcessRunning, list[0].State)
 	assert.Equal(t, ids[2:], []string{list[1].TaskID, list[2].TaskID, list[3].TaskID})
 	a := b.read(ids[0], 0)
 	assert.ErrorIs(t, a.err, protocol.ErrNotFound)
 	assert.ErrorContains(t, a.err, "shell_task_list")
 
-	second := b.background(`sleep 8902`)
+	second := b.background("sleep " + unique(8902))
 	a = b.taskCall(context.Background(), "run_shell", map[string]any{"command": "true", "run_in_background": true})
 	assert.ErrorIs(t, a.err, protocol.ErrResourceUnavailable)
 	assert.ErrorContains(t, a.err, "2 tasks run in this session, which is the limit; end one with shell_task_kill first")
 	b.killTask(second.TaskID)
-	b.killTask(b.background(`sleep 8903`).TaskID)
+	b.killTask(b.background("sleep " + unique(8903)).TaskID)
 
 	// Case X10: the tasks of another session are none of this one's.
 	other := newBench(t, Options{})
 	assert.ErrorIs(t, other.read(long.TaskID, 0).err, protocol.ErrNotFound)
 	assert.ErrorIs(t, other.killTask(long.TaskID).err, protocol.ErrNotFound)
 	other.End()
-	assert.True(t, running(t, "sleep 8901"))
+	assert.True(t, running(t, command))
 	b.End()
-	assert.False(t, running(t, "sleep 8901"))
+	assert.False(t, running(t, command))
 	assert.ErrorIs(t, b.read(long.TaskID, 0).err, protocol.ErrSessionNotActive)
 }
 

@@ -16,6 +16,7 @@ import (
 // The capabilities keep their contract also with children that are kept hold of, and
 // orphans are waited for as long as they are.
 func TestChildren(t *testing.T) {
+	t.Setenv("SHELL", "/bin/sh") // who runs the tests may have a profile that takes its time
 	children := standard.NewChildren()
 	assert.Equal(t, standard.Means{}, children.Means(), "nothing before Open")
 	report := children.Open(t.TempDir())

@@ -49,6 +49,7 @@ func TestEveryCapabilityIsListed(t *testing.T) {
 
 // Every capability that comes with the executor keeps the contract of them all.
 func TestEveryCapabilityKeepsTheContract(t *testing.T) {
+	t.Setenv("SHELL", "/bin/sh") // who runs the tests may have a profile that takes its time
 	for i, name := range names(standard.All(standard.Config{})) {
 		t.Run(name, func(t *testing.T) {
 			capabilitytest.Run(t, func() capabilities.Capability { return standard.All(standard.Config{})[i] })

@@ -128,7 +128,7 @@ func TestExecDenied(t *testing.T) {
 func TestExecCopies(t *testing.T) {
 	r := startServer(t)
 	withProcesses(r)
-	text := strings.Repeat("0123456789abcde\n", 200_000)
+	text := strings.Repeat("0123456789abcde\n", 60_000)
 	out, _, err := r.exec(strings.NewReader(text), execRequest{Argv: []string{"cat"}})
 	require.NoError(t, err)
 	assert.True(t, text == out, "%d bytes of %d", len(out), len(text))

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("BRAIN_TEST_PROGRAM") != "" { // this is the program itself
 		os.Exit(cli.Main(context.Background(), newRoot()))
 	}
+	os.Setenv("SHELL", "/bin/sh") // who runs the tests may have a profile that takes its time
 	goleak.VerifyTestMain(m)
 }
 

@@ -36,7 +36,7 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	builtIn = dir
-	out, err := exec.Command("go", "build", "-o", dir, "github.com/agent-executor/executor/cmd/executor", "github.com/agent-executor/executor/cmd/brain").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir, "github.com/agent-executor/executor/cmd/executor", "github.com/agent-executor/executor/cmd/brain").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
@@ -52,6 +52,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("MCP_ROLE") != "" {
 		playMCPTools()
 	}
+	os.Setenv("SHELL", "/bin/sh") // who runs the tests may have a profile that takes its time
 	code := m.Run()
 	if builtIn != "" {
 		_ = os.RemoveAll(builtIn)

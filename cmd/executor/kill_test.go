@@ -19,25 +19,35 @@ import (
 	"github.com/agent-executor/executor/protocol/brain"
 )
 
-// kills is how often TestKilledExecutor kills; EXECUTOR_KILLS is for more: 200 before a release.
-const kills = 25
+// How often TestKilledExecutor kills; EXECUTOR_KILLS is for more: 200 before a release. TestRestartedExecutor
+// asks for the end less often: a twentieth of EXECUTOR_KILLS.
+const (
+	kills    = 10
+	restarts = 4
+)
+
+// killsWanted is how often to end the executor.
+func killsWanted(t *testing.T, few, part int) int {
+	t.Helper()
+	text := os.Getenv("EXECUTOR_KILLS")
+	if text == "" {
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, "EXECUTOR_KILLS")
+	return max(n/part, 1)
+}
 
 // An executor that is killed, at whatever moment, again and again, while calls come:
 // none runs twice, none that was accepted is lost, and nobody waits for ever. (case 108)
 func TestKilledExecutor(t *testing.T) {
-	n := kills
-	if text := os.Getenv("EXECUTOR_KILLS"); text != "" {
-		var err error
-		n, err = strconv.Atoi(text)
-		require.NoError(t, err, "EXECUTOR_KILLS")
-	}
-	endAgainAndAgain(t, n, syscall.SIGKILL)
+	endAgainAndAgain(t, killsWanted(t, kills, 1), syscall.SIGKILL)
 }
 
 // One that is asked to end, as by a service manager that restarts it, lets running
 // calls finish: each that was accepted has a result, and it is known how it ended.
 func TestRestartedExecutor(t *testing.T) {
-	fates := endAgainAndAgain(t, 10, syscall.SIGTERM)
+	fates := endAgainAndAgain(t, killsWanted(t, restarts, 20), syscall.SIGTERM)
 	require.Zero(t, fates["failed outcome_unknown"])
 }
 

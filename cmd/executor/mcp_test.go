@@ -191,7 +191,7 @@ func TestServerEverything(t *testing.T) {
 	prompts, err := server.ListPrompts(ctx, nil)
 	require.NoError(t, err)
 	require.NotEmpty(t, prompts.Prompts)
-	large := strings.Repeat("0123456789abcdef", 3<<20/16)
+	large := strings.Repeat("0123456789abcdef", 3<<19/16)
 	r, err := server.CallTool(ctx, &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"message": large}})
 	require.NoError(t, err)
 	require.Equal(t, "Echo: "+large, mcpText(r))
@@ -205,15 +205,15 @@ func TestServerEverything(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(150 * time.Millisecond):
+			case <-time.After(60 * time.Millisecond):
 				s.cut()
 			}
 		}
 	})
 	for i := range 4 {
 		calls.Go(func() {
-			for n := range 40 {
-				said := fmt.Sprintf("%d-%d %s", i, n, strings.Repeat("y", n*500))
+			for n := range 20 {
+				said := fmt.Sprintf("%d-%d %s", i, n, strings.Repeat("y", n*1000))
 				r, err := server.CallTool(ctx, &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"message": said}})
 				if assert.NoError(t, err) {
 					assert.Equal(t, "Echo: "+said, mcpText(r))

@@ -26,8 +26,8 @@ import (
 // eventProcess is that a process.start is on its way.
 const eventProcess = "process sent"
 
-// processKills is how often TestProcessesOfKilledExecutor kills.
-const processKills = 8
+// processKills is how often TestProcessesOfKilledExecutor kills; a tenth of EXECUTOR_KILLS when that is set.
+const processKills = 5
 
 // fate is what a caller was told of a process.
 type fate struct {
@@ -62,11 +62,11 @@ func TestProcessesOfKilledExecutor(t *testing.T) {
 			}
 		})
 	}
-	chance := stream(0)
+	chance, kills := stream(0), killsWanted(t, processKills, 10)
 	came := r.next(eventRegistered)
 	r.startExecutor()
 	awaitEvent(t, came, eventRegistered)
-	for range processKills {
+	for range kills {
 		awaitEvent(t, r.next(eventProcess), eventProcess)
 		if chance.IntN(2) == 0 {
 			wait(span(chance, 0, 400*time.Millisecond)) // some have come to their end by then
@@ -101,7 +101,7 @@ func TestProcessesOfKilledExecutor(t *testing.T) {
 			told[f.state.Reason]++
 		}
 	}
-	t.Logf("%d kills: %v", processKills, told)
+	t.Logf("%d kills: %v", kills, told)
 	require.NotZero(t, told["executor_restarted"], "none ran when the executor was killed: the test says nothing")
 
 	// Asked again, also behind another kill.

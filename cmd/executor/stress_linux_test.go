@@ -87,7 +87,7 @@ func filesBelow(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// Hundreds of short processes with pipes and with PTYs, and 200 at once: no descriptor, no goroutine, no
+// Many short processes with pipes and with PTYs, and 100 at once or 200: no descriptor, no goroutine, no
 // process, no zombie, no file and no control group of them is left. (cases 14, 137)
 func TestManyProcesses(t *testing.T) {
 	r, ctx := stressed(t)
@@ -124,7 +124,7 @@ func TestManyProcesses(t *testing.T) {
 	short(8, protocol.IOModePipes)
 	short(8, protocol.IOModePTY)
 	before, files := descriptors(t, pid), filesBelow(t, r.home)
-	n := stress(100, 1000)
+	n := stress(40, 1000)
 	began := time.Now()
 	for _, mode := range []string{"pipes", "pty"} {
 		for i := 0; i < n; i += 100 { // ids are for one process each
@@ -134,7 +134,8 @@ func TestManyProcesses(t *testing.T) {
 	}
 	took := time.Since(began)
 
-	const sessions, each = 7, 29
+	const each = 29
+	sessions := stress(4, 7)
 	var many []*brain.Session
 	for range sessions {
 		x, err := s.Executor().Assign(ctx, protocol.SessionAssignParams{})
@@ -218,7 +219,7 @@ func TestYes(t *testing.T) {
 		return got
 	}
 	most, last := 0, protocol.ProcessReadResult{}
-	for ends := time.After(stress(3*time.Second, 10*time.Second)); ; {
+	for ends := time.After(stress(time.Second, 10*time.Second)); ; {
 		most = max(most, statusOf(pid, "VmRSS"))
 		got := read(last.NextCursor)
 		require.GreaterOrEqual(t, got.EarliestCursor, last.EarliestCursor)
@@ -269,7 +270,7 @@ func TestExecOverCuts(t *testing.T) {
 		return code == 0 && strings.Contains(out, "connected")
 	}, 20*time.Second, 100*time.Millisecond)
 
-	size := stress(int64(10<<20), 100<<20)
+	size := stress(int64(4<<20), 100<<20)
 	sent, got := sha256.New(), &through{sum: sha256.New()}
 	cuts := 0
 	got.every = func(n int64) {

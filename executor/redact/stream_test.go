@@ -117,7 +117,7 @@ func TestEveryBorder(t *testing.T) {
 	} {
 		part := size
 		if raceEnabled && cut() < 100 {
-			part = size / 8 // it is slow, and the race detector sees nothing more in the rest
+			part = size / 16 // it is slow, and the race detector sees nothing more in the rest
 		}
 		got := through(t, r.NewStream(0), text[:part], longest, cut)
 		require.True(t, bytes.Equal(want[:part-longest], got[:part-longest]), name)
@@ -126,7 +126,7 @@ func TestEveryBorder(t *testing.T) {
 	around := 2 * longest
 	every := 1
 	if testing.Short() || raceEnabled {
-		every = 211
+		every = 499
 	}
 	buf := make([]byte, 0, 2*around)
 	for at := rnd.IntN(every); at <= size; at += every {

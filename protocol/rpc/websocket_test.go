@@ -460,7 +460,7 @@ func TestCloseDuringTraffic(t *testing.T) {
 	conns := make(chan *rpc.Conn, 1)
 	srv := httptest.NewServer(accepting(echoMux(0), rpc.AcceptOptions{PingInterval: time.Millisecond}, conns))
 	defer srv.Close()
-	for i := range 60 {
+	for i := range 21 {
 		f, err := rpc.Dial(t.Context(), "ws"+srv.URL[4:], rpc.DialOptions{PingInterval: time.Millisecond})
 		require.NoError(t, err)
 		c := rpc.NewConn(f, echoMux(0), nil)

@@ -17,11 +17,15 @@ import (
 // Case 151: a script that was just written is not busy, whatever else is being started meanwhile.
 func TestWrittenScriptRunsAtOnce(t *testing.T) {
 	path, dir := newDir(t)
+	each := 8
+	if os.Getenv("EXECUTOR_STRESS") != "" {
+		each = 100
+	}
 	var wg sync.WaitGroup
 	var busy atomic.Int64
 	for w := range 8 {
 		wg.Go(func() {
-			for i := range 25 {
+			for i := range each {
 				name := strconv.Itoa(w) + "-" + strconv.Itoa(i%5) // new ones and replaced ones
 				if _, err := Write(dir, name, []byte("#!/bin/sh\nexit 3\n"), Options{Perm: 0o755}); !assert.NoError(t, err) {
 					return

@@ -174,7 +174,9 @@ func TestGrepLargeFile(t *testing.T) {
 	all := grep(t, w, GrepOptions{Pattern: `line \d+`})
 	require.Len(t, all.Files[0].Rows, len(lines))
 	for i, r := range all.Files[0].Rows {
-		require.Equal(t, i+1, r.Line)
+		if r.Line != i+1 {
+			require.Equal(t, i+1, r.Line)
+		}
 	}
 
 	huge := strings.Repeat("ab", maxLineBytes/2+10) // longer than a line may be

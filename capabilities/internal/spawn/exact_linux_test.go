@@ -36,7 +36,7 @@ func TestMarkedInTheMiddleOfAnExec(t *testing.T) {
 	defer func() { assert.Empty(t, g.Close(50*time.Millisecond)) }()
 	c := begin(t, g, `echo ready; exec bash -c 'exec "$BASH" -c "$0" "$0"' 'exec "$BASH" -c "$0" "$0"'`)
 	missed := 0
-	for until := time.Now().Add(time.Second); time.Now().Before(until); {
+	for until := time.Now().Add(stress(time.Second/3, time.Second)); time.Now().Before(until); {
 		if !marked(c.PID(), g.id) {
 			missed++
 		}

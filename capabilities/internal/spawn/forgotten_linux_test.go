@@ -22,7 +22,7 @@ func TestCloseEndsWhatForgottenCommandsLeft(t *testing.T) {
 	for name, keeper := range kept {
 		t.Run(name, func(t *testing.T) {
 			k := keeper(t)
-			for range 8 {
+			for range stress(3, 8) {
 				g := k.NewGroup()
 				number := unique()
 				a := script(t, g, strings.ReplaceAll(`(setsid nohup sleep 7001 >/dev/null 2>&1 &); echo ok`, "7001", number))

@@ -75,7 +75,7 @@ func TestLimitsUnderLoad(t *testing.T) {
 	var wrong atomic.Int64
 	for range 4 {
 		wg.Go(func() {
-			for range 8 {
+			for range stress(3, 8) {
 				p, err := g.Start(Command{Script: `[ $(ulimit -n) = 200 ] && exit 7`, Env: testEnv()})
 				if err != nil || p.Wait().Code != 7 {
 					wrong.Add(1)

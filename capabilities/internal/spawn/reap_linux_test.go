@@ -29,10 +29,10 @@ func TestReapOrphans(t *testing.T) {
 	defer cancel()
 
 	g := newGroup(t)
-	for range 10 {
+	for range stress(5, 10) {
 		script(t, g, `(sleep 0.2 & exec sleep 0.3) & disown; true`).Wait()
 	}
-	for range 40 {
+	for range stress(15, 40) {
 		assert.Equal(t, 7, script(t, g, `exit 7`).Wait().Code)
 	}
 	zombies := func() (n int) {
@@ -153,11 +153,11 @@ func TestReapOrphansAsProcess1(t *testing.T) {
 		g := newGroup(t)
 		var other sync.WaitGroup
 		other.Go(func() {
-			for range 20 {
+			for range stress(8, 20) {
 				script(t, g, `(sleep 0.2 & exec sleep 0.4) & disown; true`).Wait()
 			}
 		})
-		for range 60 {
+		for range stress(24, 60) {
 			p, err := g.Start(Command{Argv: []string{"/bin/sh", "-c", "exit 7"}, Env: []string{}})
 			require.NoError(t, err)
 			require.Equal(t, 7, p.Wait().Code)

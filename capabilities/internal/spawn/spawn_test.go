@@ -168,10 +168,10 @@ func TestForegroundWait(t *testing.T) {
 }
 
 // Cases A6 and 16: no output, or a little just before the end; nothing hangs and nothing is lost.
-// 12 times each, and 50 with EXECUTOR_STRESS.
+// 6 times each, and 50 with EXECUTOR_STRESS.
 func TestShortCommands(t *testing.T) {
 	g := newGroup(t)
-	for range stress(12, 50) {
+	for range stress(6, 50) {
 		for text, code := range map[string]int{`grep zzz /dev/null`: 1, `false`: 1, `true`: 0} {
 			c := script(t, g, text)
 			assert.Equal(t, Exit{Code: code}, withoutTimes(c.Wait()))
@@ -277,7 +277,8 @@ func TestTerminateForkingTree(t *testing.T) {
 // Case 13: the end of the child and Terminate at the same moment.
 func TestTerminateRacesTheExit(t *testing.T) {
 	g := newGroup(t)
-	for i := range 60 {
+	step := stress(3, 1)
+	for i := 0; i < 60; i += step {
 		c := script(t, g, `exit 7`)
 		time.Sleep(time.Duration(i) * 100 * time.Microsecond)
 		assert.Empty(t, c.Terminate(time.Second))
@@ -400,7 +401,7 @@ func TestTextFileBusy(t *testing.T) {
 	for w := range 8 {
 		wg.Go(func() {
 			dir := t.TempDir()
-			for i := range 20 {
+			for i := range stress(6, 20) {
 				file := filepath.Join(dir, strconv.Itoa(w)+"-"+strconv.Itoa(i))
 				if !assert.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\nexit 0\n"), 0o755)) {
 					return

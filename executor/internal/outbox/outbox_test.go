@@ -21,11 +21,11 @@ import (
 	"github.com/agent-executor/executor/protocol"
 )
 
-// A model is tried with 12 random stories, and with 100 where EXECUTOR_STRESS is set, or
+// A model is tried with 8 random stories, and with 100 where EXECUTOR_STRESS is set, or
 // -rapid.checks says how many.
 func TestMain(m *testing.M) {
 	if os.Getenv("EXECUTOR_STRESS") == "" {
-		if err := flag.Set("rapid.checks", "12"); err != nil {
+		if err := flag.Set("rapid.checks", "8"); err != nil {
 			panic(err)
 		}
 	}

@@ -207,6 +207,7 @@ func owedNow(b *Box) []string {
 
 // The log stays small however much goes through it, and what is needed of it is there.
 func TestCompaction(t *testing.T) {
+	const many = 2000
 	dir := filepath.Join(t.TempDir(), "state")
 	b := openIn(t, dir)
 	_, err := b.Accept(call("s", "running", ""), true)
@@ -215,7 +216,7 @@ func TestCompaction(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.Put(result("s", "owed", "for long")))
 	text := strings.Repeat("x", 20_000)
-	for i := range 3000 { // 60 MB
+	for i := range many { // 40 MB
 		id := fmt.Sprint(i)
 		_, err := b.Accept(call("s", id, ""), true)
 		require.NoError(t, err)
@@ -228,13 +229,13 @@ func TestCompaction(t *testing.T) {
 	require.Less(t, sizeOf(t, dir), int64(2*keepResults*20_000+(1+16+4+1)<<20))
 	b, _ = crash(t, b, dir)
 	require.Equal(t, []string{"owed", "running"}, owedNow(b))
-	for i := range 3000 {
+	for i := range many {
 		state, err := b.Accept(call("s", fmt.Sprint(i), ""), true)
 		require.NoError(t, err)
 		require.Equal(t, Done, state, i)
 	}
 	gone := 0
-	for range 3002 {
+	for range many + 2 {
 		r := peek(t, b)
 		if r.Error != nil && strings.Contains(r.Error.Message, "no longer kept") {
 			gone++
@@ -243,7 +244,7 @@ func TestCompaction(t *testing.T) {
 		}
 		require.NoError(t, b.Ack("s", r.ToolCallID))
 	}
-	require.Equal(t, 3000-keepResults, gone)
+	require.Equal(t, many-keepResults, gone)
 	require.NoError(t, b.Close())
 }
 
@@ -284,7 +285,7 @@ func TestDamage(t *testing.T) {
 	require.Greater(t, len(files), 1)
 
 	hits := 0
-	seeds, least := uint64(20), 30
+	seeds, least := uint64(10), 12
 	if os.Getenv("EXECUTOR_STRESS") != "" {
 		seeds, least = 200, 300
 	}

@@ -73,7 +73,7 @@ func TestBadLines(t *testing.T) {
 			{`7`, -32600, "not a JSON-RPC message"},
 			{`{"id":1}`, -32600, "not a JSON-RPC message"},
 			{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600, "not a JSON-RPC message"},
-			{strings.Repeat("x", gateway.MaxLineBytes+4<<20), -32600, "bytes"},
+			{strings.Repeat("x", gateway.MaxLineBytes+256<<10), -32600, "bytes"},
 		} {
 			go c.say(bad.line)
 			e, ok := c.hear()["error"].(map[string]any)
