@@ -131,6 +131,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		a.options.OnState = watch.changed
 		measured.prepare(&a.options)
 	}
+	defer watchWoken(agents)()
 	trusted, err := openTrust(s, hide, log)
 	if err != nil {
 		return err
