@@ -38,11 +38,7 @@ func newInputType[In any](given json.RawMessage) (*inputType[In], error) {
 	if err != nil {
 		return nil, err
 	}
-	t.schema, err = json.Marshal(s)
-	if err != nil {
-		return nil, fmt.Errorf("input schema: %w", err)
-	}
-	t.root = compile(s, true)
+	t.schema, t.root = appendSchema(nil, s), compile(s, true)
 	return t, nil
 }
 

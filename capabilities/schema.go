@@ -41,11 +41,7 @@ func OutputSchema[Out any]() json.RawMessage {
 	if err != nil {
 		panic(fmt.Sprintf("capabilities: output: %v", err))
 	}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		panic(fmt.Sprintf("capabilities: output: %v", err))
-	}
-	return raw
+	return appendSchema(nil, s)
 }
 
 var (
@@ -284,6 +280,13 @@ func propertyNames(s *jsonschema.Schema) []string {
 
 // isFalse reports whether s is the schema that nothing fits.
 func isFalse(s *jsonschema.Schema) bool {
-	return s != nil && s.Not != nil && reflect.DeepEqual(*s.Not, jsonschema.Schema{}) &&
-		reflect.DeepEqual(*s, jsonschema.Schema{Not: s.Not})
+	if s == nil || s.Not == nil || !reflect.ValueOf(s.Not).Elem().IsZero() {
+		return false
+	}
+	rest := *s
+	rest.Not = nil
+	return isZero(rest)
 }
+
+// isZero does without a copy on the heap.
+func isZero(s jsonschema.Schema) bool { return reflect.ValueOf(&s).Elem().IsZero() }

@@ -91,7 +91,7 @@ func AddTool[In any](r *Registrar, t Tool, h func(context.Context, *Call, In) (p
 }
 
 func checkOutputSchema(raw json.RawMessage) error {
-	if raw == nil {
+	if raw == nil || isPlainSchema(raw) {
 		return nil
 	}
 	if _, _, err := parseSchema(raw); err != nil {

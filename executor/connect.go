@@ -50,7 +50,7 @@ func (e *Executor) connectLoop(ctx context.Context) error {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel()
-	watch.Go(func() { e.wakes.run(ctx, &e.lease) })
+	watch.Go(func() { e.wakes.run(ctx, &e.lease, e.opts.Woken) })
 
 	delays := newDelays(e.opts.MinBackoff, e.opts.MaxBackoff)
 	fresh := false // the credential was rejected, and another one is being tried

@@ -81,6 +81,9 @@ type Options struct {
 	Decide gate.Decide
 	// Wrap is called around every tool: redaction, measuring.
 	Wrap func(next capabilities.ToolHandler) capabilities.ToolHandler
+	// Woken says that this process was away just now: the machine has woken from a suspend,
+	// or the process was stopped. nil: it is looked for every two seconds.
+	Woken <-chan struct{}
 	// OnState is told of changes, in order, on a goroutine of its own.
 	OnState func(State)
 	// OnCall is told of each call that has ended, when its result is recorded. It is called

@@ -8,8 +8,9 @@ import (
 
 const (
 	// wakeEvery is how often it is looked whether this process was away: so soon after
-	// waking it is noticed.
-	wakeEvery = 2 * time.Second
+	// waking it is noticed. Where Options.Woken says it too, wakeSeldom is enough.
+	wakeEvery  = 2 * time.Second
+	wakeSeldom = 10 * time.Second
 	// sleptFor is what counts as a suspend, lateBy as a stop: a timer of a busy machine
 	// is late too.
 	sleptFor = time.Second
@@ -43,28 +44,36 @@ func (w *wakeWatch) afterAway() <-chan struct{} {
 	return w.away
 }
 
-// run looks until ctx is done.
-func (w *wakeWatch) run(ctx context.Context, l *lease) {
-	timer := time.NewTimer(wakeEvery)
+// run looks until ctx is done, and whenever told says that this process was away; that may
+// be nil.
+func (w *wakeWatch) run(ctx context.Context, l *lease, told <-chan struct{}) {
+	every := wakeEvery
+	if told != nil {
+		every = wakeSeldom
+	}
+	timer := time.NewTimer(every)
 	defer timer.Stop()
 	for before, asleep := time.Now(), l.asleepSoFar(); ; {
+		away := false
 		select {
 		case <-timer.C:
+		case <-told:
+			away = time.Since(before) >= wakeEvery // not again and again
 		case <-ctx.Done():
 			return
 		}
-		timer.Reset(wakeEvery)
+		timer.Reset(every)
 		now, total := time.Now(), l.asleepSoFar()
 		slept := total - asleep
 		if !knowsSuspended { // then the wall clock, which may also have been set, is a hint
 			slept = now.Round(0).Sub(before.Round(0)) - now.Sub(before)
 		}
-		late := now.Sub(before) - wakeEvery
+		late := now.Sub(before) - every
 		before, asleep = now, total
 		switch {
 		case slept > sleptFor:
 			w.woke(true)
-		case late > lateBy:
+		case away, late > lateBy:
 			w.woke(false)
 		}
 	}

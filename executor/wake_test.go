@@ -264,7 +264,7 @@ func TestWakeWatch(t *testing.T) {
 		w := newWakeWatch()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		go func() { defer close(ended); w.run(ctx, l) }()
+		go func() { defer close(ended); w.run(ctx, l, nil) }()
 		closed := func(c <-chan struct{}) bool {
 			select {
 			case <-c:
@@ -284,6 +284,46 @@ func TestWakeWatch(t *testing.T) {
 		slept, away = w.afterSleep(), w.afterAway()
 		w.woke(false)
 		require.True(t, closed(away) && !closed(slept))
+		cancel()
+		<-ended
+	})
+}
+
+// Where the system says it, it is known at once; and soon where it does not say all.
+func TestWakeWatchIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &laptop{}
+		l := &lease{asleepFor: func() time.Duration { return time.Duration(m.asleep.Load()) }}
+		w, told := newWakeWatch(), make(chan struct{}, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); w.run(ctx, l, told) }()
+		woke := func(c <-chan struct{}) bool {
+			synctest.Wait()
+			select {
+			case <-c:
+				return true
+			default:
+				return false
+			}
+		}
+		time.Sleep(time.Hour + time.Second)
+		slept, away := w.afterSleep(), w.afterAway()
+		told <- struct{}{}
+		require.False(t, woke(away), "a moment after it was looked")
+		m.suspend(time.Minute)
+		told <- struct{}{}
+		require.Equal(t, knowsSuspended, woke(slept))
+		require.Equal(t, knowsSuspended, woke(away))
+		time.Sleep(3 * time.Second)
+		slept, away = w.afterSleep(), w.afterAway()
+		told <- struct{}{}
+		require.True(t, woke(away), "it was stopped")
+		require.False(t, woke(slept))
+		slept = w.afterSleep()
+		m.suspend(time.Minute) // and it is not told
+		time.Sleep(wakeSeldom)
+		require.Equal(t, knowsSuspended, woke(slept))
 		cancel()
 		<-ended
 	})

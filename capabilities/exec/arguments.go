@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
@@ -43,17 +44,21 @@ func roots(w *capabilities.Workspace) string {
 }
 
 var (
-	url     = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*://[^\s]*`)
-	fileURL = regexp.MustCompile(`(?i)\bfile:(?://[^/\s]*)?(/[^\s]*)`)
+	url = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*://[^\s]*`)
+	})
+	fileURL = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)\bfile:(?://[^/\s]*)?(/[^\s]*)`)
+	})
 )
 
 // parts are what of an argument may be a path.
 func parts(arg string) []string {
 	list := []string{arg}
-	for _, m := range fileURL.FindAllStringSubmatch(arg, -1) {
+	for _, m := range fileURL().FindAllStringSubmatch(arg, -1) {
 		list = append(list, m[1])
 	}
-	arg = url.ReplaceAllString(arg, "")
+	arg = url().ReplaceAllString(arg, "")
 	pieces := strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune("=:,;@\"'", r) || r == os.PathListSeparator })
 	list = append(list, pieces...)
 	for _, piece := range append([]string{arg}, pieces...) {

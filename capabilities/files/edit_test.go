@@ -233,7 +233,7 @@ func TestEditWhatWasRead(t *testing.T) {
 		require.NoError(rt, err)
 		var shown []string
 		for _, l := range strings.Split(out.Content[0].Text, "\n") {
-			if number := numbered.FindString(l); number != "" {
+			if number := numbered().FindString(l); number != "" {
 				shown = append(shown, l[len(number):])
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/agent-executor/executor/protocol"
@@ -30,7 +31,9 @@ func noMatch(display string, content []byte, old string) *protocol.Error {
 }
 
 // numbered is a line as read shows it.
-var numbered = regexp.MustCompile(`^ *[0-9]+\t`)
+var numbered = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^ *[0-9]+\t`)
+})
 
 func whyNot(content []byte, old string) string {
 	kind := sniff(content[:min(len(content), headSize)])
@@ -74,7 +77,7 @@ func times(n int) string {
 func withoutNumbers(old string) (string, bool) {
 	all := strings.SplitAfter(old, "\n")
 	for i, l := range all {
-		n := len(numbered.FindString(l))
+		n := len(numbered().FindString(l))
 		if n == 0 && (l != "" || i < len(all)-1) {
 			return "", false
 		}

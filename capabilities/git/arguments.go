@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
@@ -96,7 +97,9 @@ func longNames(o *options) []string {
 	return names
 }
 
-var count = regexp.MustCompile(`^-[0-9]+$`)
+var count = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^-[0-9]+$`)
+})
 
 // take reads the arguments of a subcommand. Whether the paths are inside is not known yet.
 func take(c *command, args []string) (*arguments, error) {
@@ -127,7 +130,7 @@ func take(c *command, args []string) (*arguments, error) {
 			err = a.refuse(arg, refusal{why: "there is nothing to read from"})
 		case arg == "":
 			err = invalid("args[%d]: is empty", i)
-		case c.number && count.MatchString(arg):
+		case c.number && count().MatchString(arg):
 			a.before = append(a.before, arg)
 		case strings.HasPrefix(arg, "--"):
 			err = a.long(arg, next)

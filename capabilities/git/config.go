@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
@@ -242,13 +243,15 @@ func isTrue(text string) bool {
 	return true
 }
 
-var userInfo = regexp.MustCompile(`(?i)^([a-z][a-z0-9+.-]*)://([^/\s@]+)@`)
+var userInfo = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^([a-z][a-z0-9+.-]*)://([^/\s@]+)@`)
+})
 
 // secretsOf finds the credentials in a line: the user and password of a URL, the value of a header.
 func secretsOf(e entry) []string {
 	var found []string
 	for _, text := range []string{e.sub, e.text} {
-		m := userInfo.FindStringSubmatch(text)
+		m := userInfo().FindStringSubmatch(text)
 		if m == nil {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/agent-executor/executor/protocol"
 )
@@ -18,24 +19,29 @@ type gitError struct{ said *protocol.Error }
 func (e gitError) Error() string   { return e.said.Error() }
 func (e gitError) Unwrap() []error { return []error{e.said, errGit} }
 
-// meanings say by git's words what kind of failure it is. The first that matches counts.
-var meanings = []struct {
+// meaning is what words of git's say.
+type meaning struct {
 	words *regexp.Regexp
 	code  protocol.Code
 	again bool // the same call may work a moment later
-}{
-	{regexp.MustCompile(`dubious ownership|unsafe repository`), protocol.CodeForbidden, false},
-	{regexp.MustCompile(`is outside repository|beyond a symbolic link`), protocol.CodeForbidden, false},
-	{regexp.MustCompile(`not a git repository|unknown revision|bad revision|ambiguous argument|does not have any commits yet|no such path|There is no path|` +
-		`did not match any file|does not exist|bad object|Not a valid object name|Needed a single revision|bad default revision|No names found|no tag exactly matches`), protocol.CodeNotFound, false},
-	// Somebody else wrote at the same moment, and was faster.
-	{regexp.MustCompile(`\.lock': File exists|cannot lock ref|failed to lock|could not lock`), protocol.CodeConflict, true},
-	{regexp.MustCompile(`nothing to commit|nothing added to commit|no changes added|unmerged|not concluded your merge|Please tell me who you are|` +
-		`empty ident name|unable to auto-detect email|must be run in a work tree|You have nothing to amend|You asked to amend`), protocol.CodeConflict, false},
-	{regexp.MustCompile(`(?m)^usage: |^(?:error|fatal): (?:unknown|unrecognized|invalid|option|malformed|Invalid|could not parse)`), protocol.CodeInvalidParams, false},
-	{regexp.MustCompile(`No space left on device`), protocol.CodeResourceUnavailable, false},
-	{regexp.MustCompile(`Permission denied`), protocol.CodeForbidden, false},
 }
+
+// meanings say by git's words what kind of failure it is. The first that matches counts.
+var meanings = sync.OnceValue(func() []meaning {
+	return []meaning{
+		{regexp.MustCompile(`dubious ownership|unsafe repository`), protocol.CodeForbidden, false},
+		{regexp.MustCompile(`is outside repository|beyond a symbolic link`), protocol.CodeForbidden, false},
+		{regexp.MustCompile(`not a git repository|unknown revision|bad revision|ambiguous argument|does not have any commits yet|no such path|There is no path|` +
+			`did not match any file|does not exist|bad object|Not a valid object name|Needed a single revision|bad default revision|No names found|no tag exactly matches`), protocol.CodeNotFound, false},
+		// Somebody else wrote at the same moment, and was faster.
+		{regexp.MustCompile(`\.lock': File exists|cannot lock ref|failed to lock|could not lock`), protocol.CodeConflict, true},
+		{regexp.MustCompile(`nothing to commit|nothing added to commit|no changes added|unmerged|not concluded your merge|Please tell me who you are|` +
+			`empty ident name|unable to auto-detect email|must be run in a work tree|You have nothing to amend|You asked to amend`), protocol.CodeConflict, false},
+		{regexp.MustCompile(`(?m)^usage: |^(?:error|fatal): (?:unknown|unrecognized|invalid|option|malformed|Invalid|could not parse)`), protocol.CodeInvalidParams, false},
+		{regexp.MustCompile(`No space left on device`), protocol.CodeResourceUnavailable, false},
+		{regexp.MustCompile(`Permission denied`), protocol.CodeForbidden, false},
+	}
+})
 
 // maxWords is how much of what git said is in an error.
 const maxWords = 2000
@@ -53,7 +59,7 @@ func failure(stderr, stdout string, code int) error {
 		words = "it said nothing"
 	}
 	kind, again := protocol.CodeInternalError, false
-	for _, m := range meanings {
+	for _, m := range meanings() {
 		if m.words.MatchString(stderr + "\n" + stdout) {
 			kind, again = m.code, m.again
 			break

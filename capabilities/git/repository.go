@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/agent-executor/executor/capabilities"
@@ -227,7 +228,9 @@ func (r *repository) ended(err error) error {
 	return err
 }
 
-var versionText = regexp.MustCompile(`^git version (\d+)\.(\d+)`)
+var versionText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^git version (\d+)\.(\d+)`)
+})
 
 // checkVersion asks git for its version, once.
 func (g *Git) checkVersion(ctx context.Context, r *repository) error {
@@ -241,7 +244,7 @@ func (g *Git) checkVersion(ctx context.Context, r *repository) error {
 	if err != nil {
 		return err
 	}
-	m := versionText.FindStringSubmatch(string(text))
+	m := versionText().FindStringSubmatch(string(text))
 	if m == nil {
 		return protocol.Errorf(protocol.CodeResourceUnavailable, "git does not say its version, but %.60q", text).WithRetryable(false)
 	}

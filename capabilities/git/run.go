@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/agent-executor/executor/capabilities"
@@ -190,7 +191,9 @@ func (r *repository) prepareWrite(ctx context.Context, args *arguments) error {
 	return nil
 }
 
-var lockHeld = regexp.MustCompile(`Unable to create '(.+\.lock)': File exists`)
+var lockHeld = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`Unable to create '(.+\.lock)': File exists`)
+})
 
 // run runs git once, or as often as it takes for a lock to become free.
 func (r *repository) run(ctx context.Context, call *capabilities.Call, args *arguments) (protocol.ToolOutput, error) {
@@ -205,7 +208,7 @@ func (r *repository) run(ctx context.Context, call *capabilities.Call, args *arg
 			return protocol.ToolOutput{}, r.ended(err)
 		}
 		report := run.Report(r.config.hide)
-		if m := lockHeld.FindStringSubmatch(report.Stderr); m != nil && report.Failed() {
+		if m := lockHeld().FindStringSubmatch(report.Stderr); m != nil && report.Failed() {
 			if time.Now().Before(until) && wait(ctx, pause) {
 				continue
 			}

@@ -117,7 +117,7 @@ func verifyAudit(cmd *cobra.Command, state, dir string) error {
 }
 
 func printReport(w io.Writer, r auditReport) error {
-	fmt.Fprintf(w, "%d lines in %d files, number %d to %d\n", r.Lines, r.Files, r.First, r.Last)
+	fmt.Fprintf(w, "%s in %s, number %d to %d\n", plural(int(r.Lines), "line"), plural(r.Files, "file"), r.First, r.Last)
 	if r.First > 1 {
 		fmt.Fprintf(w, "the lines before %d were rotated away\n", r.First)
 	}
@@ -187,7 +187,10 @@ func entryText(e audit.Entry) string {
 	case audit.EventTorn:
 		fmt.Fprintf(&b, " a line was cut off, %d bytes", e.Bytes)
 	case audit.EventStart, audit.EventStop:
-		fmt.Fprintf(&b, " pid %d %s", e.PID, e.Text)
+		fmt.Fprintf(&b, " pid %d", e.PID)
+		if e.Text != "" {
+			fmt.Fprintf(&b, " %s", e.Text)
+		}
 	}
 	if e.Input != "" {
 		fmt.Fprintf(&b, "  %s", e.Input)

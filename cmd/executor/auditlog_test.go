@@ -42,7 +42,7 @@ func TestVerifyAudit(t *testing.T) {
 	require.NoError(t, l.Close())
 	out, err := auditOf(t, state)
 	require.NoError(t, err)
-	assert.Equal(t, "5 lines in 1 files, number 1 to 5\nevery line is there and as it was written\n", out)
+	assert.Equal(t, "5 lines in 1 file, number 1 to 5\nevery line is there and as it was written\n", out)
 
 	// What a crash leaves is no tampering: a line that was not written whole.
 	path := filepath.Join(dir, "audit-00000001.jsonl")

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"github.com/agent-executor/executor/capabilities/git"
 	"github.com/agent-executor/executor/capabilities/standard"
@@ -31,31 +30,6 @@ func completionCommand() *cobra.Command {
 				return root.GenPowerShellCompletionWithDesc(w)
 			}
 		},
-	}
-}
-
-// manCommand writes the manual; it is for those who make packages.
-func manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "man DIR",
-		Short:  "Write the manual pages into a directory",
-		Hidden: true,
-		Args:   cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			statelessDefaults(cmd.Root())
-			// The date is SOURCE_DATE_EPOCH's, else today's.
-			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "EXECUTOR", Section: "1", Source: "executor", Manual: "User commands"}, args[0])
-		},
-	}
-}
-
-// statelessDefaults takes out of the flags what is only so for who writes the manual.
-func statelessDefaults(c *cobra.Command) {
-	for _, sub := range c.Commands() {
-		statelessDefaults(sub)
-	}
-	if f := c.Flags().Lookup("state-dir"); f != nil {
-		f.DefValue = "~/.local/state/executor"
 	}
 }
 

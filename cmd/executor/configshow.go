@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,7 +120,9 @@ func (t setting) shownValue(s *settings) any {
 }
 
 // secretWords finds NAME=VALUE and the like where the name is that of a secret.
-var secretWords = regexp.MustCompile(`(?i)((?:token|secret|passw(?:or)?d|credential|bearer|api[_-]?key|auth|_key)[\w-]*["']?(?:\s*[=:]\s*|\s+)["']?(?:(?:bearer|basic|token)\s+)?)[^\s"']+`)
+var secretWords = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)((?:token|secret|passw(?:or)?d|credential|bearer|api[_-]?key|auth|_key)[\w-]*["']?(?:\s*[=:]\s*|\s+)["']?(?:(?:bearer|basic|token)\s+)?)[^\s"']+`)
+})
 
 // withoutSecrets goes through all texts of a value.
 func withoutSecrets(value any) any {
@@ -130,14 +133,14 @@ func withoutSecrets(value any) any {
 				return redactURL(v)
 			}
 		}
-		return secretWords.ReplaceAllString(v, "${1}…")
+		return secretWords().ReplaceAllString(v, "${1}…")
 	case []string:
 		list, hideNext := make([]string, len(v)), false
 		for i, text := range v {
 			if list[i] = withoutSecrets(text).(string); hideNext {
 				list[i] = "…"
 			}
-			hideNext = secretFlag.MatchString(text)
+			hideNext = secretFlag().MatchString(text)
 		}
 		return list
 	case []any:
@@ -147,7 +150,7 @@ func withoutSecrets(value any) any {
 				list[i] = "…"
 			}
 			text, _ := e.(string)
-			hideNext = secretFlag.MatchString(text)
+			hideNext = secretFlag().MatchString(text)
 		}
 		return list
 	case map[string]any:
@@ -178,7 +181,9 @@ func hideValues(value any, all bool) any {
 }
 
 // secretFlag is a word behind which a secret stands as a word of its own.
-var secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(?:token|secret|passw(?:or)?d|credential|api-?key)$`)
+var secretFlag = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^--?[\w-]*(?:token|secret|passw(?:or)?d|credential|api-?key)$`)
+})
 
 // yamlValue writes a value in one line.
 func yamlValue(value any) string {

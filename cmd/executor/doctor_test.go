@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
@@ -131,6 +132,8 @@ func TestDoctorLooksAtCommands(t *testing.T) {
 	r = examine(t, resolveArgs(t), "child processes")
 	assert.Contains(t, []doctor.Status{doctor.OK, doctor.Warn}, r.Status)
 	assert.NotEmpty(t, r.Details)
+	assertResult(t, judgeChildren(standard.Means{NoCgroup: "it is read-only"}), doctor.Warn, "there is no control group for commands here: it is read-only", "Delegate=yes: executor service install")
+	assertResult(t, judgeChildren(standard.Means{NoCgroup: "it is read-only", Labels: true, Adoption: true}), doctor.OK, "commands are found by labels and adoption", "")
 	t.Setenv("PATH", t.TempDir())
 	for _, name := range []string{"git", "ripgrep", "python"} {
 		assertResult(t, examine(t, resolveArgs(t), name), doctor.Warn, "there is none", "install ")

@@ -109,6 +109,10 @@ func checkChildren(context.Context) doctor.Result {
 	children.Open("") // of no state directory: nobody else's are looked for
 	means := children.Means()
 	children.Close()
+	return judgeChildren(means)
+}
+
+func judgeChildren(means standard.Means) doctor.Result {
 	words := means.Words()
 	result := doctor.Of(doctor.OK, "", "commands are in a control group, which nothing gets away from")
 	if means.Cgroup == "" {

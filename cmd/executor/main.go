@@ -23,14 +23,42 @@ import (
 	"github.com/agent-executor/executor/protocol"
 )
 
-func main() { os.Exit(cli.Main(context.Background(), newRoot())) }
+func main() { os.Exit(cli.Main(context.Background(), rootFor(os.Args[1:]))) }
+
+// subcommand is one of the program's own.
+type subcommand struct {
+	name string
+	make func() *cobra.Command
+}
+
+// commands are all, in the order of the help.
+func commands() []subcommand {
+	return []subcommand{
+		{"demo", demoCommand}, {"run", runCommand}, {"config", configCommand}, {"doctor", doctorCommand}, {"service", serviceCommand}, {"version", versionCommand},
+		{"status", statusCommand}, {"drain", drainCommand}, {"stop", stopCommand}, {"reload", reloadCommand},
+		{"approvals", approvalsCommand}, {"approve", approveCommand}, {"deny", denyCommand}, {"audit", auditCommand},
+	}
+}
 
 func newRoot() *cobra.Command {
 	root := cli.NewRoot("executor", "The hands of an AI agent on this machine")
-	root.AddCommand(demoCommand(), runCommand(), configCommand(), doctorCommand(), serviceCommand(), versionCommand())
-	root.AddCommand(statusCommand(), drainCommand(), stopCommand(), reloadCommand())
-	root.AddCommand(approvalsCommand(), approveCommand(), denyCommand(), auditCommand())
+	for _, c := range commands() {
+		root.AddCommand(c.make())
+	}
 	return withDocs(root)
+}
+
+// rootFor is newRoot for one command line. One that begins with the name of a command needs
+// no other: their flags are a fifth of what a start would allocate.
+func rootFor(args []string) *cobra.Command {
+	for _, c := range commands() {
+		if len(args) > 0 && args[0] == c.name {
+			root := cli.NewRoot("executor", "The hands of an AI agent on this machine")
+			root.AddCommand(c.make())
+			return root
+		}
+	}
+	return newRoot()
 }
 
 func versionCommand() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 
 const (
 	// restEvery is how often it is looked whether a burst of work is over.
-	restEvery = 10 * time.Second
+	restEvery = 15 * time.Second
 	// burstBytes is how much is allocated in a burst that is worth the work.
 	burstBytes = 16 << 20
 	// restBytes is the most that is allocated in restEvery when nothing goes on.
@@ -27,8 +27,10 @@ func restMemory(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if r.over(allocated()) {
+			switch r.next(used()) {
+			case freeMemory:
 				debug.FreeOSMemory()
+			case forgetCode:
 				forgetProgram()
 			}
 		}
@@ -36,22 +38,42 @@ func restMemory(ctx context.Context) {
 }
 
 // rest finds the end of bursts.
-type rest struct{ last, freed uint64 }
-
-// over takes how much has been allocated so far, in all, and says whether a burst has come to its end.
-func (r *rest) over(now uint64) bool {
-	quiet := now-r.last < restBytes
-	r.last = now
-	if !quiet || r.freed > 0 && now-r.freed < burstBytes { // the start is a burst too
-		return false
-	}
-	r.freed = now
-	return true
+type rest struct {
+	last, freed uint64
+	collected   uint64 // collections before the program was forgotten
 }
 
-// allocated is how many bytes this process has ever allocated.
-func allocated() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+// What is to be done at the end of a burst.
+type restAction int
+
+const (
+	nothing restAction = iota
+	freeMemory
+	forgetCode
+)
+
+// next takes how much has been allocated so far and how often garbage was collected, in all, and says what is
+// to be done. The program is forgotten one look after a collection, whoever began it: a collection shrinks
+// the stacks, and growing them again with what comes next reads tables all over the program.
+func (r *rest) next(allocated, collections uint64) restAction {
+	quiet := allocated-r.last < restBytes
+	r.last = allocated
+	switch {
+	case !quiet:
+		return nothing
+	case r.freed == 0 || allocated-r.freed >= burstBytes: // the start is a burst too
+		r.freed = allocated
+		return freeMemory
+	case collections != r.collected:
+		r.collected = collections
+		return forgetCode
+	}
+	return nothing
+}
+
+// used is how many bytes this process has ever allocated, and how often garbage was collected.
+func used() (allocated, collections uint64) {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(s)
-	return s[0].Value.Uint64()
+	return s[0].Value.Uint64(), s[1].Value.Uint64()
 }

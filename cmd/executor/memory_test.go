@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,28 +9,40 @@ import (
 
 func TestRest(t *testing.T) {
 	var r rest
-	at := uint64(0)
+	at, collections := uint64(0), uint64(2)
 	for i, step := range []struct {
-		bytes uint64
-		over  bool
+		bytes   uint64
+		collect bool
+		want    restAction
 	}{
-		{10 << 20, false}, // the start
-		{1000, true},      // which is a burst, however small
-		{1000, false},
-		{100 << 20, false}, // one
-		{50 << 20, false},  // it goes on
-		{1000, true},
-		{1000, false}, // once
-		{15 << 20, false},
-		{1000, false}, // too little to be worth it
-		{2 << 20, false},
-		{restBytes, false},
-		{restBytes - 1, true}, // together with that
+		{10 << 20, false, nothing}, // the start
+		{1000, true, freeMemory},   // which is a burst, however small
+		{1000, false, forgetCode},
+		{1000, false, nothing},
+		{1000, true, forgetCode}, // the runtime collects now and then
+		{1000, false, nothing},
+		{100 << 20, true, nothing}, // a burst
+		{50 << 20, true, nothing},  // it goes on
+		{1000, true, freeMemory},
+		{2 << 20, false, nothing}, // not yet
+		{1000, false, forgetCode},
+		{1000, false, nothing}, // once
+		{13 << 20, false, nothing},
+		{1000, false, nothing}, // too little to be worth it
+		{restBytes, false, nothing},
+		{restBytes - 1, true, freeMemory}, // together with that
+		{1000, false, forgetCode},
 	} {
 		at += step.bytes
-		assert.Equal(t, step.over, r.over(at), i)
+		if step.collect {
+			collections++
+		}
+		assert.Equal(t, step.want, r.next(at, collections), i)
 	}
-	before := allocated()
+	before, times := used()
 	keep := make([]byte, 1<<20)
-	assert.GreaterOrEqual(t, allocated()-before, uint64(len(keep)))
+	runtime.GC()
+	after, later := used()
+	assert.GreaterOrEqual(t, after-before, uint64(len(keep)))
+	assert.Greater(t, later, times)
 }

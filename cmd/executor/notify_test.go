@@ -116,6 +116,24 @@ func TestNotifierTells(t *testing.T) {
 	assert.NoError(t, (&notifier{}).tell("x"))
 }
 
+// What was not heard is said again.
+func TestSupervisionThatIsNotHeard(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "s")
+	t.Setenv("NOTIFY_SOCKET", name)
+	n, err := newNotifier(os.Getpid())
+	require.NoError(t, err)
+	ready := programStatus{Brains: []brainStatus{{"a", executor.Status{State: executor.StateReady, LastContact: time.Now()}}}}
+	v := newSupervision(n, func() programStatus { return ready }, zap.NewNop())
+	v.look(time.Now(), true)
+	assert.True(t, v.failing)
+	m := newManager(t, name)
+	v.look(time.Now(), false)
+	assert.Equal(t, []string{"READY=1", "STATUS=a: connected, 0 sessions, 0 calls running"}, m.got(200*time.Millisecond))
+	assert.False(t, v.failing)
+	v.look(time.Now(), false)
+	assert.Nil(t, m.got(200*time.Millisecond), "once")
+}
+
 // What is told, and when, of a program whose status changes.
 func TestSupervision(t *testing.T) {
 	m := newManager(t, filepath.Join(t.TempDir(), "s"))

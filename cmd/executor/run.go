@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,6 +131,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		a.options.OnState = watch.changed
 		measured.prepare(&a.options)
 	}
+	defer watchWoken(agents)()
 	trusted, err := openTrust(s, hide, log)
 	if err != nil {
 		return err
@@ -138,12 +140,12 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	for _, a := range agents {
 		a.options.Decide = trusted.gate.Decide
 	}
-	err = openChildren(s.children, s.StateDir, log)
+	opened := make(chan error, 1)
+	go func() { opened <- openChildren(s.children, s.StateDir, log) }() // it waits for a program that it starts
+	built := build(agents, log)
+	err = <-opened
 	defer closeChildren(s.children, log)
-	if err != nil {
-		return err
-	}
-	if err := build(agents, log); err != nil {
+	if err = cmp.Or(err, built); err != nil {
 		return err
 	}
 	for _, dir := range ownDirs(s.StateDir, agents) {

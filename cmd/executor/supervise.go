@@ -107,6 +107,9 @@ func (v *supervision) run(ctx context.Context) {
 		if !v.ready.Load() {
 			sooner = earlier(sooner, v.began.Add(readyAfter))
 		}
+		if v.failing {
+			sooner = earlier(sooner, now.Add(extendEvery))
+		}
 		timer.Reset(time.Until(sooner))
 		select {
 		case <-ctx.Done():
@@ -129,7 +132,8 @@ func earlier(a, b time.Time) time.Time {
 func (v *supervision) look(now time.Time, due bool) (leaving bool) {
 	s := v.status()
 	var lines []string
-	if !v.ready.Load() && (registered(s) || now.Sub(v.began) >= readyAfter) {
+	ready, said := v.ready.Load(), v.said
+	if !ready && (registered(s) || now.Sub(v.began) >= readyAfter) {
 		v.ready.Store(true)
 		lines = append(lines, "READY=1")
 	}
@@ -152,7 +156,10 @@ func (v *supervision) look(now time.Time, due bool) (leaving bool) {
 	if v.notify.watchdog > 0 && due && v.alive(s) {
 		lines = append(lines, "WATCHDOG=1")
 	}
-	v.send(lines...)
+	if !v.send(lines...) { // then it is said again
+		v.ready.Store(ready)
+		v.said = said
+	}
 	return leaving
 }
 
@@ -171,15 +178,17 @@ func (v *supervision) alive(s programStatus) bool {
 	return true
 }
 
-func (v *supervision) send(lines ...string) {
+// send reports whether it was heard.
+func (v *supervision) send(lines ...string) bool {
 	if len(lines) == 0 {
-		return
+		return true
 	}
 	err := v.notify.tell(lines...)
 	if err != nil && !v.failing {
 		v.log.Warn("the service manager cannot be told", zap.Error(err))
 	}
 	v.failing = err != nil
+	return err == nil
 }
 
 func registered(s programStatus) bool {

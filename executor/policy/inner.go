@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // shells are programs that take a script.
@@ -68,7 +69,7 @@ func (s *script) inner(c simple) {
 		s.ofShell(name, args)
 	case name == "eval", name == "trap":
 		s.ofText(name, args)
-	case slices.Contains(opaque, name), versioned.MatchString(name):
+	case slices.Contains(opaque, name), versioned().MatchString(name):
 		s.doubt("what %s runs is not looked into", name)
 	case name == "find" || name == "gfind":
 		s.ofFind(args)
@@ -87,7 +88,9 @@ func (s *script) inner(c simple) {
 }
 
 // versioned are interpreters with their version in the name.
-var versioned = regexp.MustCompile(`^(python|perl|ruby|node|php|lua|pypy|tclsh|guile)-?[0-9.]+$`)
+var versioned = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(python|perl|ruby|node|php|lua|pypy|tclsh|guile)-?[0-9.]+$`)
+})
 
 // ofShell looks into sh -c; what else a shell runs is a file, or comes to it later.
 func (s *script) ofShell(name string, args simple) {
@@ -220,8 +223,12 @@ func (s *script) ofFind(args simple) {
 
 // What lets a filter run programs, or may: a command e of sed, a flag e of its s, an s whose separator is a letter.
 var (
-	awkRuns = regexp.MustCompile(`system|getline|\||@|>`)
-	sedRuns = regexp.MustCompile(`(^|[;{}0-9$/!\s,~+])e|[^a-zA-Z0-9\s][a-zA-Z0-9]*e[a-zA-Z0-9]*\s*([;}#\n]|$)|(^|[;{}\s0-9$/!])[sy][a-zA-Z0-9]`)
+	awkRuns = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`system|getline|\||@|>`)
+	})
+	sedRuns = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(^|[;{}0-9$/!\s,~+])e|[^a-zA-Z0-9\s][a-zA-Z0-9]*e[a-zA-Z0-9]*\s*([;}#\n]|$)|(^|[;{}\s0-9$/!])[sy][a-zA-Z0-9]`)
+	})
 )
 
 // ofFilter looks for what lets awk or sed run programs.
@@ -242,7 +249,7 @@ func (s *script) ofFilter(name string, args simple) {
 			operands++
 		}
 		program := !sed || operands == 1 && !option || option && strings.Contains(a.text, "e") || i > 0 && strings.HasSuffix(args[i-1].text, "e") || i > 0 && strings.HasPrefix(args[i-1].text, "--ex")
-		if sed && program && sedRuns.MatchString(strings.TrimPrefix(a.text, "-e")) && !plainSedOption(a.text) || !sed && program && awkRuns.MatchString(a.text) {
+		if sed && program && sedRuns().MatchString(strings.TrimPrefix(a.text, "-e")) && !plainSedOption(a.text) || !sed && program && awkRuns().MatchString(a.text) {
 			s.doubt("what %s runs is not looked into", name)
 			return
 		}
@@ -297,12 +304,14 @@ func carriesCommands(name string) bool {
 	if harmlessVariable(name) {
 		return false
 	}
-	return variables.MatchString(strings.ToUpper(name))
+	return variables().MatchString(strings.ToUpper(name))
 }
 
-var variables = regexp.MustCompile(`^(PATH|IFS|ENV|SHELL|SHELLOPTS|BASHOPTS|BASH_.*|PROMPT_COMMAND|PS[0-4]|CDPATH|FPATH|ZDOTDIR|LD_.*|DYLD_.*|GIT_.*|SSH_.*|GCONV_PATH|LOCPATH|` +
-	`.*PAGER.*|.*EDITOR.*|VISUAL|BROWSER|LESS.*|MAN.*|PERL.*|PYTHON.*|RUBY.*|NODE_.*|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|.*_COMMAND|.*_RSH|.*ASKPASS|` +
-	`TAR_OPTIONS|RIPGREP_CONFIG_PATH|GREP_OPTIONS|MAKE.*|MFLAGS|CC|CXX|LD|AR|GOFLAGS|GOTOOLCHAIN|RUSTC.*|CARGO_.*|NPM_CONFIG_.*|HOME|XDG_.*|EXINIT|VIMINIT|PARALLEL|POSIXLY_CORRECT|TMUX|TERMINFO.*)$`)
+var variables = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(PATH|IFS|ENV|SHELL|SHELLOPTS|BASHOPTS|BASH_.*|PROMPT_COMMAND|PS[0-4]|CDPATH|FPATH|ZDOTDIR|LD_.*|DYLD_.*|GIT_.*|SSH_.*|GCONV_PATH|LOCPATH|` +
+		`.*PAGER.*|.*EDITOR.*|VISUAL|BROWSER|LESS.*|MAN.*|PERL.*|PYTHON.*|RUBY.*|NODE_.*|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|.*_COMMAND|.*_RSH|.*ASKPASS|` +
+		`TAR_OPTIONS|RIPGREP_CONFIG_PATH|GREP_OPTIONS|MAKE.*|MFLAGS|CC|CXX|LD|AR|GOFLAGS|GOTOOLCHAIN|RUSTC.*|CARGO_.*|NPM_CONFIG_.*|HOME|XDG_.*|EXINIT|VIMINIT|PARALLEL|POSIXLY_CORRECT|TMUX|TERMINFO.*)$`)
+})
 
 // harmlessVariable knows those that only change how something is shown.
 func harmlessVariable(name string) bool {

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // ordinary are programs, beside those that only read, that run no other: what their arguments say is no command.
@@ -95,7 +96,9 @@ var gitShort = map[string]string{"clone": "cu", "grep": "O", "difftool": "x"}
 // ext::command the command itself.
 var (
 	gitRemote = words("clone fetch pull push remote ls-remote archive submodule fetch-pack send-pack")
-	gitHelper = regexp.MustCompile(`^(-.*=)?[a-zA-Z0-9+_-]+::`)
+	gitHelper = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(-.*=)?[a-zA-Z0-9+_-]+::`)
+	})
 )
 
 // ofGit notes a subcommand that may be an alias, of another one or of any program, and what makes one of git's own run
@@ -104,7 +107,7 @@ func (s *script) ofGit(args simple) {
 	subcommand := ""
 	for i := 0; i < len(args); i++ {
 		a := args[i]
-		if a.known && slices.Contains(gitRemote, subcommand) && gitHelper.MatchString(a.text) {
+		if a.known && slices.Contains(gitRemote, subcommand) && gitHelper().MatchString(a.text) {
 			s.doubt("git reaches %s through another program", brief(a.text))
 		}
 		if subcommand != "" {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -219,15 +220,20 @@ func onlyArgs(allowed ...string) reader {
 }
 
 var (
-	dateFormat = regexp.MustCompile(`^\+`)
-	sedPrint   = regexp.MustCompile(`^([0-9]+|\$)(,([0-9]+|\$))?p(;([0-9]+|\$)(,([0-9]+|\$))?[pq])*$`)
-	awkPrint   = regexp.MustCompile(`^\s*\{\s*print(\s+(\$[0-9]+|\$NF|NR|NF)(\s*,\s*(\$[0-9]+|\$NF|NR|NF))*)?\s*\}\s*$`)
-	awkSplit   = regexp.MustCompile(`^-F.[^=/]{0,3}$`)
+	sedPrint = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([0-9]+|\$)(,([0-9]+|\$))?p(;([0-9]+|\$)(,([0-9]+|\$))?[pq])*$`)
+	})
+	awkPrint = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\s*\{\s*print(\s+(\$[0-9]+|\$NF|NR|NF)(\s*,\s*(\$[0-9]+|\$NF|NR|NF))*)?\s*\}\s*$`)
+	})
+	awkSplit = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^-F.[^=/]{0,3}$`)
+	})
 )
 
 func readsDate(args []string) string {
 	operands, why := reader{flags: "uR", values: "dr", long: "--utc --universal --date= --reference= --iso-8601[=] --rfc-3339= --rfc-email", operands: 1}.take(args)
-	if why == "" && len(operands) == 1 && !dateFormat.MatchString(operands[0]) {
+	if why == "" && len(operands) == 1 && !strings.HasPrefix(operands[0], "+") {
 		return "it may set the clock"
 	}
 	return why
@@ -238,17 +244,17 @@ func readsSed(args []string) string {
 	switch {
 	case why != "":
 		return why
-	case len(operands) == 0 || !sedPrint.MatchString(operands[0]):
+	case len(operands) == 0 || !sedPrint().MatchString(operands[0]):
 		return "only scripts like 10,20p are known to be harmless"
 	}
 	return ""
 }
 
 func readsAwk(args []string) string {
-	for len(args) > 0 && awkSplit.MatchString(args[0]) {
+	for len(args) > 0 && awkSplit().MatchString(args[0]) {
 		args = args[1:]
 	}
-	if len(args) == 0 || !awkPrint.MatchString(args[0]) {
+	if len(args) == 0 || !awkPrint().MatchString(args[0]) {
 		return "only programs like {print $1} are known to be harmless"
 	}
 	for _, a := range args[1:] {

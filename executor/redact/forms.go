@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -32,7 +31,7 @@ func forms(secret string) []string {
 func encodings(secret string) []string {
 	list := []string{secret, hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret)))}
 	for _, escaped := range []string{url.QueryEscape(secret), url.PathEscape(secret)} {
-		list = append(list, escaped, lowerEscapes.ReplaceAllStringFunc(escaped, strings.ToLower))
+		list = append(list, escaped, lowerEscapes(escaped))
 	}
 	for shift := range 3 {
 		list = append(list, aligned(base64.RawStdEncoding, secret, shift), aligned(base64.RawURLEncoding, secret, shift))
@@ -49,8 +48,16 @@ func encodings(secret string) []string {
 	return list
 }
 
-// lowerEscapes are the escapes of a URL, which may have small letters too.
-var lowerEscapes = regexp.MustCompile("%[0-9A-F]{2}")
+// lowerEscapes is a text with the escapes of a URL in small letters, which they may have too.
+func lowerEscapes(text string) string {
+	b := []byte(text)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:i+3], bytes.ToLower(b[i+1:i+3]))
+		}
+	}
+	return string(b)
+}
 
 // aligned is what of a secret's base64 is the same whatever is around it, when shift bytes modulo 3 are
 // in front: digits that it shares with its neighbours are left out.

@@ -9,11 +9,14 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
 // escapedCR is a carriage return as a pattern spells it.
-var escapedCR = regexp.MustCompile(`^\\(r|x0[dD]|x\{0*[dD]\}|015)`)
+var escapedCR = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\\(r|x0[dD]|x\{0*[dD]\}|015)`)
+})
 
 // matcher is a regular expression and what is known about it. It is immutable.
 type matcher struct {
@@ -122,7 +125,7 @@ func namesCR(pattern string) bool {
 		case c == '\r':
 			return true
 		case c == '\\':
-			if !not && escapedCR.MatchString(rest) {
+			if !not && escapedCR().MatchString(rest) {
 				return true
 			}
 			i++

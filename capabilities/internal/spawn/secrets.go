@@ -3,6 +3,7 @@ package spawn
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // LooksSecret says whether a variable is withheld from children because it looks like a credential.
@@ -42,16 +43,22 @@ func LooksSecret(name, value string) bool {
 	}
 	// An expression that may match anywhere costs more than all the rest of an environment: first it is
 	// asked whether there is a place for it. The other one is tried at the start only.
-	if secretStart.MatchString(value) || strings.Contains(value, "-----BEGIN ") && secretKey.MatchString(value) {
+	if secretStart().MatchString(value) || strings.Contains(value, "-----BEGIN ") && secretKey().MatchString(value) {
 		return true
 	}
-	return strings.Contains(value, "://") && !strings.HasSuffix(upper, "_PROXY") && secretURL.MatchString(value)
+	return strings.Contains(value, "://") && !strings.HasSuffix(upper, "_PROXY") && secretURL().MatchString(value)
 }
 
 var (
-	secretStart = regexp.MustCompile(`^(?:Bearer |Basic |(?:gh[opsur]_|github_pat_|glpat-|xox[abeprs]-|npm_|pypi-|hf_|dckr_pat_|shpat_)[A-Za-z0-9_-]{10,}` +
-		`|sk-[A-Za-z0-9_-]{16,}|sk_(?:live|test)_|rk_live_|(?:AKIA|ASIA)[A-Z0-9]{16}$|AIza[A-Za-z0-9_-]{35}$` +
-		`|eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$)`)
-	secretKey = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)
-	secretURL = regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@`)
+	secretStart = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:Bearer |Basic |(?:gh[opsur]_|github_pat_|glpat-|xox[abeprs]-|npm_|pypi-|hf_|dckr_pat_|shpat_)[A-Za-z0-9_-]{10,}` +
+			`|sk-[A-Za-z0-9_-]{16,}|sk_(?:live|test)_|rk_live_|(?:AKIA|ASIA)[A-Z0-9]{16}$|AIza[A-Za-z0-9_-]{35}$` +
+			`|eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$)`)
+	})
+	secretKey = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+	})
+	secretURL = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@`)
+	})
 )

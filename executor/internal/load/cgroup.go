@@ -1,10 +1,7 @@
 package load
 
 import (
-	"bytes"
-	"io"
 	"math"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -135,22 +132,26 @@ func (c cgroups) cpu(cores float64) []cpuLimit {
 			continue
 		}
 		limit := quota(fields[0], fields[1])
-		used, ok := member(filepath.Join(dir, "cpu.stat"), "usage_usec")
-		if ok && limit < cores {
+		if limit >= cores {
+			continue
+		}
+		if used, ok := member(filepath.Join(dir, "cpu.stat"), "usage_usec"); ok {
 			list = append(list, cpuLimit{name: dir, cores: limit, used: clampDuration(used, time.Microsecond)})
 		}
 	}
 	for i, dir := range c.cpuLimit {
 		limit := quota(readFile(filepath.Join(dir, "cpu.cfs_quota_us")), readFile(filepath.Join(dir, "cpu.cfs_period_us")))
-		used, ok := number(readFile(filepath.Join(c.cpuUsage[i], "cpuacct.usage")))
-		if ok && limit < cores {
+		if limit >= cores {
+			continue
+		}
+		if used, ok := number(readFile(filepath.Join(c.cpuUsage[i], "cpuacct.usage"))); ok {
 			list = append(list, cpuLimit{name: dir, cores: limit, used: clampDuration(used, 1)})
 		}
 	}
 	return list
 }
 
-// quota is a limit in cores; without one there is none.
+// quota is a limit in cores; without one it is infinite.
 func quota(allowed, period string) float64 {
 	a, isLimit := number(allowed) // else "max", or -1
 	p, ok := number(period)
@@ -199,23 +200,6 @@ func number(text string) (uint64, bool) {
 
 func clampDuration(n uint64, unit time.Duration) time.Duration {
 	return time.Duration(min(n, uint64(math.MaxInt64)/uint64(unit))) * unit
-}
-
-// maxFile bounds what is read of one file; a list of mounts can be long.
-const maxFile = 1 << 20
-
-// readFile is the content of a file; "" when it cannot be read.
-func readFile(name string) string {
-	f, err := os.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err != nil || bytes.IndexByte(raw, 0) >= 0 {
-		return ""
-	}
-	return string(raw)
 }
 
 // unescape undoes \040 and the like of a list of mounts.

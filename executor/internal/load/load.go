@@ -5,21 +5,15 @@
 //	...
 //	now, ok := s.Read() // the CPU's share is the mean since the last Read, or since New
 //
-// Its parts: load.go is the Sampler and the machine's own figures, cgroup.go those of
-// cgroups, of both versions.
+// Its parts: load.go is the Sampler, machine_linux.go and machine_other.go read the
+// machine's own figures, cgroup.go those of cgroups, of both versions.
 package load
 
 import (
-	"context"
 	"math"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
-
-	"github.com/shirou/gopsutil/v4/common"
-	"github.com/shirou/gopsutil/v4/cpu"
-	"github.com/shirou/gopsutil/v4/mem"
 
 	"github.com/agent-executor/executor/protocol"
 )
@@ -28,7 +22,7 @@ import (
 // Read takes a few hundred microseconds at most.
 type Sampler struct {
 	cores   float64
-	ctx     context.Context // tells gopsutil where /proc is
+	machine machine
 	cgroups cgroups
 	now     func() time.Time
 
@@ -39,7 +33,8 @@ type Sampler struct {
 	limits map[string]cpuUsed
 }
 
-// cpuTimes are seconds since the machine was started, of all its processors together.
+// cpuTimes are since the machine was started, of all its processors together, in a unit
+// that is always the same.
 type cpuTimes struct{ busy, total float64 }
 
 // cpuUsed is what a cgroup had used of the CPU at a moment.
@@ -53,10 +48,7 @@ func New() *Sampler { return newSampler("/", float64(runtime.NumCPU())) }
 
 // newSampler is New on a machine whose files are below root.
 func newSampler(root string, cores float64) *Sampler {
-	s := &Sampler{cores: cores, ctx: context.Background(), now: time.Now}
-	if root != "/" {
-		s.ctx = context.WithValue(s.ctx, common.EnvKey, common.EnvMap{common.HostProcEnvKey: filepath.Join(root, "proc")})
-	}
+	s := &Sampler{cores: cores, machine: newMachine(root), now: time.Now}
 	if runtime.GOOS == "linux" {
 		s.cgroups = findCgroups(root)
 	}
@@ -113,15 +105,11 @@ func (s *Sampler) cpu() (percentage float64, ok bool) {
 }
 
 func (s *Sampler) machineCPU() (percentage float64, ok bool) {
-	times, err := cpu.TimesWithContext(s.ctx, false)
-	if err != nil || len(times) != 1 {
+	now, ok := s.machine.cpu()
+	if !ok {
 		s.times = cpuTimes{}
 		return 0, false
 	}
-	t := times[0]
-	idle := t.Idle + t.Iowait
-	now := cpuTimes{busy: t.User + t.System + t.Nice + t.Irq + t.Softirq + t.Steal}
-	now.total = now.busy + idle
 	was := s.times
 	if now.total <= was.total && was.total > 0 {
 		if now.total < was.total { // the machine was put back to an earlier state
@@ -139,20 +127,20 @@ func (s *Sampler) machineCPU() (percentage float64, ok bool) {
 // memory is the share of the memory that is used, of what may be used. What can be
 // given back at once, as cached files can, does not count.
 func (s *Sampler) memory() (percentage float64, ok bool) {
-	machine, err := mem.VirtualMemoryWithContext(s.ctx)
-	if err != nil || machine == nil || machine.Total == 0 {
+	total, available, ok := s.machine.memory()
+	if !ok {
 		return 0, false
 	}
 	limited := false
 	fullest := 0.0
-	for _, l := range s.cgroups.memory(machine.Total) {
+	for _, l := range s.cgroups.memory(total) {
 		limited = true
 		fullest = max(fullest, percent(float64(l.used), float64(l.limit)))
 	}
 	if limited {
 		return fullest, true
 	}
-	return percent(float64(machine.Total)-float64(machine.Available), float64(machine.Total)), true
+	return percent(float64(total)-float64(available), float64(total)), true
 }
 
 // percent is a share in percent, to one digit, between 0 and 100 whatever it is given.

@@ -154,9 +154,13 @@ func (j *Journal) makeSegment(id uint64, size int64) (s *segment, err error) {
 	return newSegment(j.manifest, id, path, f, size), nil
 }
 
+// fillBlock is how much of the pattern is written at once: more is not faster, and would be
+// most of the memory that a start needs.
+const fillBlock = 32 << 10
+
 // fill writes the pattern from off up to size.
 func fill(f *os.File, off, size int64) error {
-	block := bytes.Repeat([]byte{pattern}, int(min(size, 256<<10)))
+	block := bytes.Repeat([]byte{pattern}, int(min(size, fillBlock)))
 	for off < size {
 		n, err := f.WriteAt(block[:min(int64(len(block)), size-off)], off)
 		if err != nil {
