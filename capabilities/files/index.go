@@ -40,6 +40,12 @@ func (x *index) find(line int64) (offset, newlines int64) {
 	return int64(i-1) * blockSize, x.blocks[i-1]
 }
 
+// end is an offset, or the size of the file, by which a line has ended.
+func (x *index) end(line int64) int64 {
+	i := sort.Search(len(x.blocks), func(i int) bool { return x.blocks[i] >= line })
+	return min(int64(i)*blockSize, x.size)
+}
+
 // indexes keeps the indexes used last, for all sessions. It may be used concurrently;
 // the zero value is ready.
 type indexes struct {

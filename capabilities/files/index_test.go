@@ -49,6 +49,8 @@ func TestIndexAgainstScan(t *testing.T) {
 		{"a mark, no end", utf8Mark, func() int { return random.IntN(300) }, "no end"},
 		{"lines over blocks", "", func() int { return random.IntN(10) * random.IntN(60_000) }, "\n"},
 		{"empty lines", "", func() int { return 0 }, ""},
+		{"a million short lines", "", func() int { return -random.IntN(7) }, "no end"},
+		{"no text in between", "", func() int { return random.IntN(400) - 1 }, "\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
@@ -58,6 +60,12 @@ func TestIndexAgainstScan(t *testing.T) {
 				n := c.line()
 				for range n / 8 {
 					content.WriteString("é123456")
+				}
+				if n < 0 { // what is shown as it is, but not in one piece
+					content.WriteString([]string{"x\r", "y"}[random.IntN(2)])
+				}
+				if n == -1 && random.IntN(10) == 0 {
+					content.WriteString([]string{"\xff", "\x00"}[random.IntN(2)])
 				}
 				content.WriteByte('\n')
 			}
@@ -71,6 +79,9 @@ func TestIndexAgainstScan(t *testing.T) {
 			}
 			for _, first := range offsets {
 				w := window{first: first, limit: 1 + random.Int64N(50), chars: []int{0, 200}[random.IntN(2)], bytes: 30_000}
+				if random.IntN(2) == 0 { // a long one
+					w.limit, w.bytes = 1+random.Int64N(30_000), 1+random.IntN(2<<20)
+				}
 				by := b.lookAt("f", w)
 				require.NotNil(t, by.index)
 				b.files.indexes = indexes{}

@@ -185,6 +185,15 @@ func (l *look) again(ctx context.Context, file io.ReaderAt, buffer *bufio.Reader
 		if offset == 0 && x.format.encoding == utf8BOM {
 			offset = int64(len(utf8Mark))
 		}
+		done, err := l.slice(ctx, file, buffer, offset, newlines)
+		if err != nil {
+			return err
+		}
+		if done {
+			l.found.total, l.found.unending = x.total, x.unending
+			return nil
+		}
+		*l.page = page{}
 		src := newSource(ctx, io.NewSectionReader(file, offset, math.MaxInt64-offset), buffer, false)
 		l.page.grow(l.window, x.size, x.total)
 		s := newScanner(l.window, offset, newlines, l.page.add)
