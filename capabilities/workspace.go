@@ -45,6 +45,7 @@ type openRoot struct {
 	handle  *os.Root
 	top     *os.File // the same directory
 	info    fs.FileInfo
+	others  []fs.FileInfo // what the other roots are
 }
 
 // Path is a resolved path: a place below one root. It proves nothing about what
@@ -69,6 +70,13 @@ func OpenWorkspace(dir string, roots []Root) (*Workspace, error) {
 		if err := w.open(r); err != nil {
 			w.Close()
 			return nil, unavailable(r.Path, err)
+		}
+	}
+	for i := range w.roots {
+		for j := range w.roots {
+			if i != j {
+				w.roots[i].others = append(w.roots[i].others, w.roots[j].info)
+			}
 		}
 	}
 	w.dir = w.roots[0].real
@@ -190,7 +198,7 @@ func (w *Workspace) resolve(path string, follow, write bool) (Path, error) {
 		return Path{}, protocol.Errorf(protocol.CodeInvalidParams, "the path %s contains a NUL character", QuoteName(name))
 	}
 	root, rel, ok := w.direct(name)
-	if !ok || !linkless(root.top, rel, follow) {
+	if !ok || root.vanished() || !linkless(root.top, rel, follow, root.others) {
 		cur, err := w.walk(name, follow)
 		if err != nil {
 			return Path{}, err
