@@ -160,7 +160,7 @@ func (b *bench) compare(r *testing.B, name string, rounds int, ours, floor func(
 func median(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
 
 // settle waits until a file is old enough to have an index.
-func settle(b *testing.B, path string) {
+func settle(b testing.TB, path string) {
 	for {
 		info, err := os.Stat(path)
 		require.NoError(b, err)

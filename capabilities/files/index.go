@@ -22,7 +22,8 @@ const (
 type index struct {
 	stamp    sum // of the file as it was
 	format   format
-	content  sum // SHA-256, or the stamp above maxHash
+	content  sum
+	hashed   bool // content is there
 	size     int64
 	total    int64   // lines
 	unending bool    // the last line has no newline
