@@ -150,7 +150,8 @@ func (w *writer) create() (Result, error) {
 	if err := renameNew(w.dir, w.handle, tmp.name, w.name); err != nil {
 		return Result{}, err
 	}
-	return Result{Changed: true, Created: true}, w.settle()
+	w.awaitStarts(busyTime)
+	return Result{Changed: true, Created: true}, w.syncDir()
 }
 
 func (w *writer) replace(old *attributes) (Result, error) {
@@ -173,7 +174,8 @@ func (w *writer) replace(old *attributes) (Result, error) {
 		return Result{}, err
 	}
 	tmp.name = ""
-	return Result{Changed: true}, w.settle()
+	w.awaitStarts(busyTime)
+	return Result{Changed: true}, w.syncDir()
 }
 
 // fill makes the temporary file what the file is to be, durably, and closes it.
@@ -222,14 +224,6 @@ func CopyAttributes(from, to *os.File) error {
 // TempName is a name for something else that is made beside its final place, a
 // directory for example. IsTemp knows it.
 func TempName() string { return tempPrefix + strings.ToLower(rand.Text()) }
-
-// settle makes the new name durable, and waits meanwhile until the file can be executed.
-func (w *writer) settle() error {
-	synced := make(chan error)
-	go func() { synced <- w.syncDir() }()
-	w.awaitStarts(busyTime)
-	return <-synced
-}
 
 // syncDir makes the directory entry durable.
 func (w *writer) syncDir() error {
