@@ -198,17 +198,19 @@ func (w *Workspace) resolve(path string, follow, write bool) (Path, error) {
 		return Path{}, protocol.Errorf(protocol.CodeInvalidParams, "the path %s contains a NUL character", QuoteName(name))
 	}
 	root, rel, ok := w.direct(name)
-	if !ok || root.vanished() || !linkless(root.top, rel, follow, root.others) {
+	vanished := ok && root.vanished()
+	if !ok || vanished || !linkless(root.top, rel, follow, root.others) {
 		cur, err := w.walk(name, follow)
 		if err != nil {
 			return Path{}, err
 		}
 		root, rel = w.locate(cur)
+		vanished = root != nil && root.vanished()
 	}
 	switch {
 	case root == nil:
 		return Path{}, w.outside(name)
-	case root.vanished(): // what is reached through the handle is no longer the root
+	case vanished: // what is reached through the handle is no longer the root
 		return Path{}, unavailable(root.Path, errors.New("it was removed or replaced by another directory"))
 	case write && root.ReadOnly:
 		return Path{}, protocol.Errorf(protocol.CodeForbidden, "%s is below %s, which is read-only", QuoteName(name), QuoteName(root.Path)).
