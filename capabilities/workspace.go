@@ -45,6 +45,7 @@ type openRoot struct {
 	handle  *os.Root
 	top     *os.File // the same directory
 	info    fs.FileInfo
+	others  []fs.FileInfo // what the other roots are
 }
 
 // Path is a resolved path: a place below one root. It proves nothing about what
@@ -69,6 +70,13 @@ func OpenWorkspace(dir string, roots []Root) (*Workspace, error) {
 		if err := w.open(r); err != nil {
 			w.Close()
 			return nil, unavailable(r.Path, err)
+		}
+	}
+	for i := range w.roots {
+		for j := range w.roots {
+			if i != j {
+				w.roots[i].others = append(w.roots[i].others, w.roots[j].info)
+			}
 		}
 	}
 	w.dir = w.roots[0].real
@@ -190,17 +198,19 @@ func (w *Workspace) resolve(path string, follow, write bool) (Path, error) {
 		return Path{}, protocol.Errorf(protocol.CodeInvalidParams, "the path %s contains a NUL character", QuoteName(name))
 	}
 	root, rel, ok := w.direct(name)
-	if !ok || !linkless(root.top, rel, follow) {
+	vanished := ok && root.vanished()
+	if !ok || vanished || !linkless(root.top, rel, follow, root.others) {
 		cur, err := w.walk(name, follow)
 		if err != nil {
 			return Path{}, err
 		}
 		root, rel = w.locate(cur)
+		vanished = root != nil && root.vanished()
 	}
 	switch {
 	case root == nil:
 		return Path{}, w.outside(name)
-	case root.vanished(): // what is reached through the handle is no longer the root
+	case vanished: // what is reached through the handle is no longer the root
 		return Path{}, unavailable(root.Path, errors.New("it was removed or replaced by another directory"))
 	case write && root.ReadOnly:
 		return Path{}, protocol.Errorf(protocol.CodeForbidden, "%s is below %s, which is read-only", QuoteName(name), QuoteName(root.Path)).

@@ -17,7 +17,7 @@ func (w *Workspace) OpenRegular(path string) (f *os.File, info fs.FileInfo, p Pa
 	if !ok || rel == "." || root.vanished() {
 		return nil, nil, Path{}, false
 	}
-	if f, ok = openRegular(root.top, rel); !ok {
+	if f, ok = openRegular(root.top, rel, root.others); !ok {
 		return nil, nil, Path{}, false
 	}
 	info, err := f.Stat()
@@ -28,21 +28,18 @@ func (w *Workspace) OpenRegular(path string) (f *os.File, info fs.FileInfo, p Pa
 	return f, info, w.pathAt(root, rel), true
 }
 
-// direct names the place that a name means if there are no links in it. With more than
-// one root each step has to be compared with all of them.
+// direct names the place that a name means if there are no links in it and no other root
+// by another name.
 func (w *Workspace) direct(name string) (root *openRoot, rel string, ok bool) {
-	if w == nil || len(w.roots) != 1 || name == "" || strings.IndexByte(name, 0) >= 0 || halfAbsolute(name) {
+	if w == nil || name == "" || strings.IndexByte(name, 0) >= 0 || halfAbsolute(name) {
 		return nil, "", false
 	}
 	cur, rest := w.start(name)
 	if slices.Contains(rest, "..") {
 		return nil, "", false
 	}
-	root, rel = w.locate(cur)
-	if root == nil {
-		return nil, "", false
-	}
-	return root, filepath.Join(rel, filepath.Join(rest...)), true
+	root, rel = w.locate(filepath.Join(cur, filepath.Join(rest...)))
+	return root, rel, root != nil
 }
 
 // pathAt is the place rel below a root.

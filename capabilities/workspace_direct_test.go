@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/agent-executor/executor/protocol"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -16,8 +17,12 @@ import (
 func TestDirect(t *testing.T) {
 	base := tree(t, "ws/f", "ws/sub/deep/g", "ws/link -> f", "ws/dir -> sub", "ws/out -> ../outside", "ws/sub/leak -> /etc/passwd",
 		"ws/bad\xff.txt", "outside/o", "ws/dangling -> none", "alias -> ws")
-	for _, dir := range []string{base + "/ws", base + "/ws/sub"} {
-		w := open(t, dir, Root{Path: base + "/alias"})
+	ws := Root{Path: base + "/alias"}
+	for i, roots := range [][]Root{
+		{ws}, {ws}, {ws, {Path: base + "/ws/sub", ReadOnly: true}}, {ws, {Path: base + "/outside"}},
+		{{Path: base + "/ws/sub/deep"}, ws, {Path: base + "/ws/sub", ReadOnly: true}}, {{Path: base + "/outside"}, {Path: "/etc"}, ws},
+	} {
+		w := open(t, []string{base + "/ws", base + "/ws/sub"}[i%2], roots...)
 		opened := 0
 		for _, path := range []string{
 			"", ".", "f", "f/", "./f", "sub/deep/g", "sub//deep/./g", "deep/g", "deep", "link", "dir", "dir/deep/g", "out", "out/o", "sub/leak", "leak",
@@ -40,7 +45,7 @@ func TestDirect(t *testing.T) {
 			}
 			root, rel, ok := w.direct(UnquoteName(path))
 			for _, follow := range []bool{true, false} {
-				if !ok || !linkless(root.top, rel, follow) {
+				if !ok || root.vanished() || !linkless(root.top, rel, follow, root.others) {
 					continue
 				}
 				cur, err := w.walk(UnquoteName(path), follow)
@@ -52,9 +57,20 @@ func TestDirect(t *testing.T) {
 			assert.GreaterOrEqual(t, opened, 4)
 		}
 	}
-	two := open(t, base+"/ws", Root{Path: base + "/ws"}, Root{Path: base + "/ws/sub"})
-	_, _, _, ok := two.OpenRegular("f")
-	assert.False(t, ok, "one of several roots may be on the way")
+	// A root that has got another name within another root is still the root that it was.
+	two := open(t, base+"/ws", Root{Path: base + "/ws"}, Root{Path: base + "/outside", ReadOnly: true})
+	require.NoError(t, os.Rename(base+"/outside", base+"/ws/sub/inside"))
+	_, _, _, ok := two.OpenRegular("sub/inside/o")
+	assert.False(t, ok)
+	for _, path := range []string{"sub/inside/o", "sub/inside"} {
+		_, err := two.ResolveWrite(path)
+		assert.Equal(t, protocol.ReasonWorkspaceUnavailable, reason(t, err), path)
+	}
+	_, _, _, ok = two.OpenRegular("sub/deep/g")
+	assert.Equal(t, runtime.GOOS == "linux", ok)
+	require.NoError(t, os.Rename(base+"/ws/sub/inside", base+"/outside"))
+	_, err := two.ResolveWrite(base + "/outside/o")
+	assert.Equal(t, protocol.ReasonWorkspaceReadOnly, reason(t, err))
 	_, _, _, ok = (*Workspace)(nil).OpenRegular("f")
 	assert.False(t, ok)
 	gone := open(t, base+"/ws", Root{Path: base + "/ws"})
@@ -68,10 +84,16 @@ func TestDirect(t *testing.T) {
 }
 
 // While a directory and a file are swapped for links that lead outside, whatever is
-// opened is inside.
+// opened is inside, with one root and with several.
 func TestSwapsNeverLeadTheShortWayOut(t *testing.T) {
+	for _, more := range [][]Root{nil, {{Path: "/etc"}}} {
+		swapsNeverLeadTheShortWayOut(t, more)
+	}
+}
+
+func swapsNeverLeadTheShortWayOut(t *testing.T, more []Root) {
 	base := tree(t, "ws/d/f", "outside/f")
-	w := open(t, base+"/ws", Root{Path: base + "/ws"})
+	w := open(t, base+"/ws", append([]Root{{Path: base + "/ws"}}, more...)...)
 	stop, swapping := make(chan struct{}), sync.WaitGroup{}
 	swapping.Go(func() {
 		for i := 0; ; i++ {
@@ -91,7 +113,7 @@ func TestSwapsNeverLeadTheShortWayOut(t *testing.T) {
 			}
 		}
 	})
-	for range 4000 {
+	for range 2000 {
 		f, _, _, ok := w.OpenRegular("d/f")
 		if !ok {
 			continue

@@ -2,8 +2,11 @@
 
 package capabilities
 
-import "os"
+import (
+	"io/fs"
+	"os"
+)
 
-func openRegular(*os.File, string) (*os.File, bool) { return nil, false }
+func openRegular(*os.File, string, []fs.FileInfo) (*os.File, bool) { return nil, false }
 
-func linkless(*os.File, string, bool) bool { return false }
+func linkless(*os.File, string, bool, []fs.FileInfo) bool { return false }

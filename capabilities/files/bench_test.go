@@ -27,67 +27,96 @@ import (
 // read of 10 MB ≤ 1.3, a slice of 1 MB of a file that was read ≤ 3 times one pread, a
 // line deep in 500 MB ≤ 1.3 times counting newlines at first and ≤ 0.05 times it
 // again, a write ≤ 1.3, an edit of 1 MB ≤ 1.5; 1,000 small reads, 32 at a time, ≤ 40 ms.
+// Each row can be run for itself.
 func BenchmarkAgainstFloor(b *testing.B) {
-	for range b.N {
-		b.ReportMetric(0, "ns/op")
-		x := newBench(b)
-		x.files.opts.MaxFullBytes = 32 << 20
-		row := strings.Repeat("x", 99) + "\n"
-		x.put("10MB", strings.Repeat(row, 10<<20/len(row)))
-		x.put("1MB", strings.Repeat(row, 1<<20/len(row)))
-		writeLines(b, x.path("500MB"), row, 500<<20)
-		for i := range 100 {
-			x.put(fmt.Sprintf("small/%d", i), strings.Repeat("a short line of text\n", 40))
-		}
-		settle(b, x.path("500MB"))
-		forget := func() { x.files.indexes = indexes{} }
-		total := int64(500 << 20 / len(row))
-
-		x.compare(b, "read-10MB", 7, func() { forget(); x.run("read", obj{"path": "10MB", "full": true}) }, func() { floorRead(b, x.path("10MB")) })
-		x.compare(b, "read-10MB-head", 7, func() { forget(); x.run("read", obj{"path": "10MB"}) }, func() { floorHash(b, x.path("10MB")) })
-		x.run("read", obj{"path": "500MB"})
-		const slice = 1 << 20
-		x.compare(b, "slice-1MB", 41, func() {
-			x.run("read", obj{"path": "500MB", "offset": total / 2, "limit": slice / len(row), "full": true})
-		}, func() { floorPread(b, x.path("500MB"), slice, 250<<20) })
-		counted := func() { floorCount(b, x.path("500MB")) }
-		x.compare(b, "deep-first", 5, func() { forget(); x.run("read", obj{"path": "500MB", "offset": total - 100, "limit": 10}) }, counted)
-		x.compare(b, "deep-again", 5, func() { x.run("read", obj{"path": "500MB", "offset": total - 100, "limit": 10}) }, counted)
-
-		n, mark := 0, "here"
-		x.put("1MB", x.get("1MB")+mark)
-		content := strings.Repeat(row, 1<<10)
-		var writes []func() protocol.ToolOutput
-		for i := range 31 {
-			writes = append(writes, x.prepared("write", obj{"path": "w", "content": content + strconv.Itoa(i)}))
-		}
-		x.compare(b, "write-100KB", len(writes), func() {
-			writes[n]()
-			n++
-		}, func() { floorWrite(b, x.path("floor"), content) })
-		x.compare(b, "edit-1MB", 31, func() {
-			n++
-			x.run("edit", obj{"path": "1MB", "old_string": mark, "new_string": mark + "+"})
-			mark += "+"
-		}, func() { floorEdit(b, x.path("floor"), x.path("1MB")) })
-
-		var ms []float64
-		for range 7 {
-			began := time.Now()
-			var readers sync.WaitGroup
-			for r := range 32 {
-				readers.Go(func() {
-					for i := r; i < 1000; i += 32 {
-						x.run("read", obj{"path": fmt.Sprintf("small/%d", i%100)})
-					}
-				})
+	row := strings.Repeat("x", 99) + "\n"
+	for _, c := range []struct {
+		name string
+		run  func(*testing.B, *bench, string)
+	}{
+		{"read-10MB", benchRead},
+		{"500MB", benchLarge},
+		{"write-100KB", benchWrite},
+		{"edit-1MB", benchEdit},
+		{"1000-small-reads", benchSmall},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportMetric(0, "ns/op")
+			for range b.N {
+				x := newBench(b)
+				x.files.opts.MaxFullBytes = 32 << 20
+				c.run(b, x, row)
 			}
-			readers.Wait()
-			ms = append(ms, float64(time.Since(began).Microseconds())/1000)
-		}
-		b.ReportMetric(median(ms), "1000-small-reads-ms")
+		})
 	}
 }
+
+func benchRead(b *testing.B, x *bench, row string) {
+	x.put("10MB", strings.Repeat(row, 10<<20/len(row)))
+	x.compare(b, "read-10MB", 7, func() { x.forget(); x.run("read", obj{"path": "10MB", "full": true}) }, func() { floorRead(b, x.path("10MB")) })
+	x.compare(b, "read-10MB-head", 7, func() { x.forget(); x.run("read", obj{"path": "10MB"}) }, func() { floorHash(b, x.path("10MB")) })
+}
+
+func benchLarge(b *testing.B, x *bench, row string) {
+	path := x.path("500MB")
+	writeLines(b, path, row, 500<<20)
+	settle(b, path)
+	total := int64(500 << 20 / len(row))
+	x.run("read", obj{"path": "500MB"})
+	const slice = 1 << 20
+	x.compare(b, "slice-1MB", 41, func() {
+		x.run("read", obj{"path": "500MB", "offset": total / 2, "limit": slice / len(row), "full": true})
+	}, func() { floorPread(b, path, slice, 250<<20) })
+	counted := func() { floorCount(b, path) }
+	x.compare(b, "deep-first", 5, func() { x.forget(); x.run("read", obj{"path": "500MB", "offset": total - 100, "limit": 10}) }, counted)
+	x.compare(b, "deep-again", 5, func() { x.run("read", obj{"path": "500MB", "offset": total - 100, "limit": 10}) }, counted)
+}
+
+func benchWrite(b *testing.B, x *bench, row string) {
+	content := strings.Repeat(row, 1<<10)
+	var writes []func() protocol.ToolOutput
+	for i := range 31 {
+		writes = append(writes, x.prepared("write", obj{"path": "w", "content": content + strconv.Itoa(i)}))
+	}
+	n := 0
+	x.compare(b, "write-100KB", len(writes), func() {
+		writes[n]()
+		n++
+	}, func() { floorWrite(b, x.path("floor"), content) })
+}
+
+func benchEdit(b *testing.B, x *bench, row string) {
+	mark := "here"
+	x.put("1MB", strings.Repeat(row, 1<<20/len(row))+mark)
+	x.compare(b, "edit-1MB", 31, func() {
+		x.run("edit", obj{"path": "1MB", "old_string": mark, "new_string": mark + "+"})
+		mark += "+"
+	}, func() { floorEdit(b, x.path("floor"), x.path("1MB")) })
+}
+
+func benchSmall(b *testing.B, x *bench, _ string) {
+	for i := range 100 {
+		x.put(fmt.Sprintf("small/%d", i), strings.Repeat("a short line of text\n", 40))
+	}
+	var ms []float64
+	for range 7 {
+		began := time.Now()
+		var readers sync.WaitGroup
+		for r := range 32 {
+			readers.Go(func() {
+				for i := r; i < 1000; i += 32 {
+					x.run("read", obj{"path": fmt.Sprintf("small/%d", i%100)})
+				}
+			})
+		}
+		readers.Wait()
+		ms = append(ms, float64(time.Since(began).Microseconds())/1000)
+	}
+	b.ReportMetric(median(ms), "1000-small-reads-ms")
+}
+
+// forget makes the next read of a file the first one.
+func (b *bench) forget() { b.files.indexes = indexes{} }
 
 // run calls a tool without looking at the result.
 func (b *bench) run(tool string, input obj) protocol.ToolOutput { return b.prepared(tool, input)() }
@@ -131,7 +160,7 @@ func (b *bench) compare(r *testing.B, name string, rounds int, ours, floor func(
 func median(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
 
 // settle waits until a file is old enough to have an index.
-func settle(b *testing.B, path string) {
+func settle(b testing.TB, path string) {
 	for {
 		info, err := os.Stat(path)
 		require.NoError(b, err)

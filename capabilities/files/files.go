@@ -11,7 +11,8 @@
 //     is moved, copied or deleted;
 //   - locks.go (one lock per real file) and seen.go (what the session has read);
 //   - text.go, lines.go, page.go (bytes to text, and a window of lines in bounded
-//     memory), index.go (any line of a large file at once);
+//     memory), index.go and slice.go (any line of a large
+//     file at once), late.go (its hash);
 //   - match.go and nomatch.go (where an edit's text is, or why not), changes.go and
 //     unified.go (what differs), walk.go and copytree.go (trees, by handles), fit.go.
 //
@@ -42,13 +43,15 @@ type Options struct {
 	MaxImageBytes int64 // bytes of an image that is shown; 0 = 5 MiB
 }
 
-// Files is the capability. It serves all sessions at once and starts no
-// goroutine; there is nothing to close.
+// Files is the capability. It serves all sessions at once; what it does for a session
+// has ended when the session has, and there is nothing to close.
 type Files struct {
 	opts    Options
 	locks   locks
 	indexes indexes
-	buffers sync.Pool // of *bufio.Reader
+	hashes  hashes
+	hashing chan struct{} // holds a value while something is hashed late
+	buffers sync.Pool     // of *bufio.Reader
 }
 
 // New makes the capability.
@@ -68,7 +71,7 @@ func New(o Options) *Files {
 	if o.MaxImageBytes <= 0 {
 		o.MaxImageBytes = 5 << 20
 	}
-	f := &Files{opts: o}
+	f := &Files{opts: o, hashing: make(chan struct{}, 1)}
 	f.buffers.New = func() any { return bufio.NewReaderSize(nil, bufferSize) }
 	return f
 }
@@ -87,9 +90,11 @@ func (f *Files) Install(r *capabilities.Registrar) error {
 	}
 	r.Advertise(details)
 	r.OnSessionStart(func(_ context.Context, s *capabilities.Session) error {
-		s.SetValue(seenKey{}, &seen{})
+		ctx, end := context.WithCancel(s.Context())
+		s.SetValue(seenKey{}, &seen{ctx: ctx, end: end})
 		return nil
 	})
+	r.OnSessionEnd(func(s *capabilities.Session) { seenBy(s).close() })
 	f.addRead(r)
 	f.addWrite(r)
 	f.addEdit(r)

@@ -22,7 +22,8 @@ const (
 type index struct {
 	stamp    sum // of the file as it was
 	format   format
-	content  sum // SHA-256, or the stamp above maxHash
+	content  sum
+	hashed   bool // content is there
 	size     int64
 	total    int64   // lines
 	unending bool    // the last line has no newline
@@ -38,6 +39,12 @@ func (x *index) find(line int64) (offset, newlines int64) {
 		return 0, 0
 	}
 	return int64(i-1) * blockSize, x.blocks[i-1]
+}
+
+// end is an offset, or the size of the file, by which a line has ended.
+func (x *index) end(line int64) int64 {
+	i := sort.Search(len(x.blocks), func(i int) bool { return x.blocks[i] >= line })
+	return min(int64(i)*blockSize, x.size)
 }
 
 // indexes keeps the indexes used last, for all sessions. It may be used concurrently;

@@ -3,7 +3,10 @@ package files
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -11,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/agent-executor/executor/capabilities"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -23,7 +27,7 @@ func (b *bench) lookAt(name string, w window) *look {
 	defer file.Close()
 	info, err := file.Stat()
 	require.NoError(b.t, err)
-	l := &look{info: info, window: w, index: b.files.indexes.get(stampSum(info)), page: &page{}}
+	l := &look{info: info, window: w, index: b.files.indexes.get(stampSum(info, capabilities.Path{})), page: &page{}}
 	buffer := b.files.buffer()
 	defer b.files.giveBack(buffer)
 	if l.index != nil {
@@ -49,6 +53,8 @@ func TestIndexAgainstScan(t *testing.T) {
 		{"a mark, no end", utf8Mark, func() int { return random.IntN(300) }, "no end"},
 		{"lines over blocks", "", func() int { return random.IntN(10) * random.IntN(60_000) }, "\n"},
 		{"empty lines", "", func() int { return 0 }, ""},
+		{"a million short lines", "", func() int { return -random.IntN(7) }, "no end"},
+		{"no text in between", "", func() int { return random.IntN(400) - 1 }, "\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
@@ -58,6 +64,12 @@ func TestIndexAgainstScan(t *testing.T) {
 				n := c.line()
 				for range n / 8 {
 					content.WriteString("é123456")
+				}
+				if n < 0 { // what is shown as it is, but not in one piece
+					content.WriteString([]string{"x\r", "y"}[random.IntN(2)])
+				}
+				if n == -1 && random.IntN(10) == 0 {
+					content.WriteString([]string{"\xff", "\x00"}[random.IntN(2)])
 				}
 				content.WriteByte('\n')
 			}
@@ -71,6 +83,9 @@ func TestIndexAgainstScan(t *testing.T) {
 			}
 			for _, first := range offsets {
 				w := window{first: first, limit: 1 + random.Int64N(50), chars: []int{0, 200}[random.IntN(2)], bytes: 30_000}
+				if random.IntN(2) == 0 { // a long one
+					w.limit, w.bytes = 1+random.Int64N(30_000), 1+random.IntN(2<<20)
+				}
 				by := b.lookAt("f", w)
 				require.NotNil(t, by.index)
 				b.files.indexes = indexes{}
@@ -126,13 +141,19 @@ func TestIndexesAreBounded(t *testing.T) {
 	assert.Nil(t, x.get(stamp(99)))
 }
 
-// Above 64 MiB a file is known by its identity, size and times: it need not be hashed
-// to be read, and a change is seen all the same. 2 GiB in full.
+// hashed waits until what is hashed late is there.
+func (b *bench) hashed() {
+	seenBy(b.session).hashing.Wait()
+}
+
+// Above 64 MiB a file is hashed behind the reader's back: memory and the time for any
+// line stay bounded, and the hash still decides. 2 GiB in full.
 func TestReadHugeFile(t *testing.T) {
 	b := newBench(t)
 	size := full(int64(2<<30), maxHash+1<<20)
 	line := strings.Repeat("x", 99) + "\n"
 	writeLines(t, b.path("huge"), line, size)
+	settle(t, b.path("huge"))
 	total := size / int64(len(line))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -141,21 +162,100 @@ func TestReadHugeFile(t *testing.T) {
 	assert.Equal(t, line, got.Content)
 	assert.Empty(t, got.SHA256)
 	assert.Contains(t, text, "[1 line more; continue with offset")
+	b.hashed()
 	runtime.ReadMemStats(&after)
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "memory is bounded, whatever the size")
 	_, got = b.read(obj{"path": "huge", "offset": total / 2, "limit": 2})
 	assert.Equal(t, line+line, got.Content)
 	assert.Equal(t, total/2, got.FirstLine)
+	assert.Equal(t, hashOf(t, b.path("huge")), got.SHA256)
 
 	b.refused("payload_too_large", "edit", edit("huge", "x", "y"))
-	f, err := os.OpenFile(b.path("huge"), os.O_WRONLY, 0)
+	poke(t, b.path("huge"), "X", size/2)
+	b.refused("stale_file", "write", obj{"path": "huge", "content": "x"})
+	soon := time.Now().Add(time.Hour) // of a file that has just changed it is there at once
+	require.NoError(t, os.Chtimes(b.path("huge"), soon, soon))
+	_, got = b.read(obj{"path": "huge", "offset": 5, "limit": 1})
+	assert.Equal(t, hashOf(t, b.path("huge")), got.SHA256)
+	b.write(obj{"path": "huge", "content": "small"})
+}
+
+// The hash of a large file decides, never its times, and is that of what was read.
+func TestHashOfLargeFile(t *testing.T) {
+	b := newBench(t)
+	line := strings.Repeat("x", 99) + "\n"
+	fresh := func(name string) {
+		writeLines(t, b.path(name), line, maxHash+1<<20)
+		settle(t, b.path(name))
+	}
+	fresh("touched")
+	b.read(obj{"path": "touched", "limit": 1})
+	b.hashed()
+	now := time.Now()
+	require.NoError(t, os.Chtimes(b.path("touched"), now, now))
+	b.write(obj{"path": "touched", "content": "x"})
+
+	fresh("moved")
+	b.read(obj{"path": "moved", "limit": 1})
+	b.hashed()
+	_, err := b.call("move", obj{"from": "moved", "to": "again"})
 	require.NoError(t, err)
-	_, err = f.WriteAt([]byte("X"), size/2)
+	b.write(obj{"path": "again", "content": "x"})
+
+	// While it was not hashed yet it changed: what was read is not what is there.
+	fresh("changed")
+	b.files.hashing <- struct{}{}
+	b.read(obj{"path": "changed", "limit": 1})
+	poke(t, b.path("changed"), "X", 1<<20)
+	<-b.files.hashing
+	b.refused("stale_file", "write", obj{"path": "changed", "content": "x"})
+	b.write(obj{"path": "changed", "content": "x", "unsafe_overwrite": true})
+
+	// Not text: known by its hash as well, and only its head is read before that.
+	f, err := os.Create(b.path("binary"))
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(maxHash+1))
+	require.NoError(t, f.Close())
+	_, got := b.read(obj{"path": "binary"})
+	assert.True(t, got.Binary)
+	b.hashed()
+	_, got = b.read(obj{"path": "binary"})
+	assert.Equal(t, hashOf(t, b.path("binary")), got.SHA256)
+
+	// A session that ends does not wait for its hashes.
+	fresh("left")
+	s := b.newSession(capabilities.Root{Path: b.path()})
+	b.files.hashing <- struct{}{}
+	_, err = b.callIn(t.Context(), s, "read", obj{"path": "left", "limit": 1})
+	require.NoError(t, err)
+	seenBy(s).close()
+	<-b.files.hashing
+}
+
+func TestHashesAreBounded(t *testing.T) {
+	var h hashes
+	for i := range maxHashes + 10 {
+		h.put(sumOf(fmt.Append(nil, i)), sum{})
+	}
+	assert.Len(t, h.known, 10)
+}
+
+func poke(t *testing.T, path, text string, at int64) {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte(text), at)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	b.refused("stale_file", "write", obj{"path": "huge", "content": "x"})
-	b.read(obj{"path": "huge", "offset": 5, "limit": 1})
-	b.write(obj{"path": "huge", "content": "small"})
+}
+
+func hashOf(t *testing.T, path string) string {
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	require.NoError(t, err)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // writeLines makes a file of lines.

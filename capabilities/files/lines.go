@@ -190,8 +190,7 @@ func (s *scanner) whole(b []byte) int {
 	}
 	width := numberWidth(s.number)
 	used := len(b) + n*(width-1)
-	if n == 0 || width != numberWidth(s.number+int64(n)) || used > s.bytes-s.used ||
-		!plain(b) || bytes.IndexByte(b, '\r') >= 0 {
+	if n == 0 || width != numberWidth(s.number+int64(n)) || used > s.bytes-s.used || !plain(b) {
 		return 0
 	}
 	s.showAll(s.number, b)

@@ -44,7 +44,7 @@ type readOutput struct {
 	LastLine   int64  `json:"last_line,omitempty"`
 	TotalLines int64  `json:"total_lines"`
 	SizeBytes  int64  `json:"size_bytes"`
-	SHA256     string `json:"sha256,omitempty"` // absent above 64 MiB
+	SHA256     string `json:"sha256,omitempty"` // absent above 64 MiB until it is known: at the first read
 	Truncated  bool   `json:"truncated"`        // there is more behind, or lines are cut
 	Encoding   string `json:"encoding,omitempty"`
 	MIMEType   string `json:"mime_type,omitempty"`
@@ -75,9 +75,9 @@ func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput)
 	stop := context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 
-	l := &look{info: info, window: f.window(in), page: &page{}}
+	l := &look{p: p, info: info, window: f.window(in), page: &page{}}
 	if info.Size() >= minIndexed {
-		l.index = f.indexes.get(stampSum(info))
+		l.index = f.indexes.get(stampSum(info, p))
 	}
 	buffer := f.buffer()
 	if l.index != nil {
@@ -90,11 +90,9 @@ func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput)
 		return protocol.ToolOutput{}, readError(ctx, err, p)
 	}
 	f.remember(l, file)
-	seenBy(call.Session()).put(p, l.content)
-
 	out := readOutput{Path: p.Display, SizeBytes: l.size, MIMEType: l.format.mime, Encoding: l.format.encoding}
-	if info.Size() <= maxHash {
-		out.SHA256 = l.content.String()
+	if content, ok := f.contentOf(call.Session(), l); ok {
+		out.SHA256 = content.String()
 	}
 	switch {
 	case l.format.image:
@@ -116,6 +114,7 @@ func (f *Files) giveBack(buffer *bufio.Reader) {
 
 // look is one look at a file that is open, and what it found.
 type look struct {
+	p      capabilities.Path
 	info   fs.FileInfo // when it was opened
 	window window
 	index  *index // nil when there was none
@@ -126,6 +125,7 @@ type look struct {
 	picture []byte
 	size    int64
 	content sum
+	hashed  bool // content is there
 	began   time.Time
 }
 
@@ -133,10 +133,15 @@ type look struct {
 // begins.
 func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, maxImage int64) (line []byte, err error) {
 	l.began = time.Now()
-	hashed := l.info.Size() <= maxHash
-	src := newSource(ctx, file, buffer, hashed)
+	l.hashed = l.info.Size() <= maxHash
+	src := newSource(ctx, file, buffer, l.hashed)
 	head, _ := src.Peek(headSize) // an error comes again below
 	l.format = sniff(head)
+	// What changes right after a change may look the same from outside.
+	if l.format.encoding != "" && !l.hashed && !settled(l.info, l.began) {
+		l.hashed = true
+		src.hash()
+	}
 	line = bytes.Clone(head[:min(len(head), 128)])
 	switch l.format.encoding {
 	case utf8Text, utf8BOM:
@@ -155,16 +160,16 @@ func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, 
 		if l.format.image {
 			l.picture, err = io.ReadAll(io.LimitReader(src, maxImage+1))
 		}
-		if err == nil && hashed {
+		if err == nil && l.hashed {
 			err = src.drain()
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	l.size, l.content = src.raw.size, stampSum(l.info)
+	l.size = src.raw.size
 	switch {
-	case hashed:
+	case l.hashed:
 		l.content = src.sum()
 	case l.format.encoding == "":
 		l.size = l.info.Size()
@@ -179,12 +184,21 @@ func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, 
 // again reads only what is shown.
 func (l *look) again(ctx context.Context, file io.ReaderAt, buffer *bufio.Reader) (err error) {
 	x := l.index
-	l.format, l.size, l.content = x.format, x.size, x.content
+	l.format, l.size, l.content, l.hashed = x.format, x.size, x.content, x.hashed
 	if x.format.encoding != "" && l.window.first <= x.total {
 		offset, newlines := x.find(l.window.first)
 		if offset == 0 && x.format.encoding == utf8BOM {
 			offset = int64(len(utf8Mark))
 		}
+		done, err := l.slice(ctx, file, buffer, offset, newlines)
+		if err != nil {
+			return err
+		}
+		if done {
+			l.found.total, l.found.unending = x.total, x.unending
+			return nil
+		}
+		*l.page = page{}
 		src := newSource(ctx, io.NewSectionReader(file, offset, math.MaxInt64-offset), buffer, false)
 		l.page.grow(l.window, x.size, x.total)
 		s := newScanner(l.window, offset, newlines, l.page.add)
@@ -202,12 +216,27 @@ func (f *Files) remember(l *look, file *os.File) {
 	if l.index != nil || l.info.Size() < minIndexed || text && l.found.blocks == nil || l.format.image || !settled(l.info, l.began) {
 		return
 	}
-	stamp := stampSum(l.info)
-	if now, err := file.Stat(); err != nil || stampSum(now) != stamp {
+	stamp := stampSum(l.info, l.p)
+	if now, err := file.Stat(); err != nil || stampSum(now, l.p) != stamp {
 		return
 	}
-	f.indexes.put(&index{stamp: stamp, format: l.format, content: l.content, size: l.size,
+	f.indexes.put(&index{stamp: stamp, format: l.format, content: l.content, hashed: l.hashed, size: l.size,
 		total: l.found.total, unending: l.found.unending, blocks: l.found.blocks})
+}
+
+// contentOf is the hash of what was looked at, which the session has seen now. For a
+// large file it may have to be computed first: then ok is false.
+func (f *Files) contentOf(s *capabilities.Session, l *look) (content sum, ok bool) {
+	stamp := stampSum(l.info, l.p)
+	if content, ok = l.content, l.hashed; !ok {
+		content, ok = f.hashes.get(stamp)
+	}
+	if ok {
+		seenBy(s).put(l.p, content)
+	} else {
+		seenBy(s).putLate(l.p, f.hashLater(s, l.p, stamp))
+	}
+	return content, ok
 }
 
 // waitForWriter keeps a reader off a file with several names: it is written in

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
@@ -20,21 +22,44 @@ func (s sum) String() string { return hex.EncodeToString(s[:]) }
 
 func sumOf(content []byte) sum { return sha256.Sum256(content) }
 
-// maxHash is the size in bytes up to which a file's content is hashed. A larger one
-// is told from a changed one by its identity, size and times: to hash it would cost
-// more than what is done with it.
+// bytesOf is a text as bytes, without a copy. They are not to be written to.
+func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
+
+// maxHash is the size in bytes up to which a file is hashed while it is read. A larger
+// one is hashed behind the reader's back, see late.
 const maxHash = 64 << 20
 
-// stampSum stands for the content of a file above maxHash.
-func stampSum(info fs.FileInfo) sum {
-	return sumOf(fmt.Appendf(nil, "%s %d %d %d", identity(info), info.Size(), info.ModTime().UnixNano(), changeTime(info).UnixNano()))
+// stampSum stands for what is known of a file without reading it: which one it is, its
+// size and times. Where the system does not say which one, its place has to do.
+func stampSum(info fs.FileInfo, p capabilities.Path) sum {
+	id := identity(info)
+	if id == "" {
+		id = p.Abs
+	}
+	return sumOf(fmt.Appendf(nil, "%s %d %d %d", id, info.Size(), info.ModTime().UnixNano(), changeTime(info).UnixNano()))
 }
 
 // seen is which content of which file a session has seen last, by reading it or
 // by writing it. It may be used concurrently and lives as long as the session.
 type seen struct {
+	ctx     context.Context // of what is hashed late
+	end     context.CancelFunc
+	hashing sync.WaitGroup
+
 	mu   sync.Mutex
-	sums map[string]sum // by Path.Abs
+	sums map[string]content // by Path.Abs
+}
+
+// content is a content by its hash, which may be on its way.
+type content struct {
+	sum  sum
+	late *late // nil when sum is there
+}
+
+// close ends what is hashed late and waits for it.
+func (s *seen) close() {
+	s.end()
+	s.hashing.Wait()
 }
 
 type seenKey struct{}
@@ -42,20 +67,36 @@ type seenKey struct{}
 // seenBy is what the session has seen; OnSessionStart has made it.
 func seenBy(s *capabilities.Session) *seen { return s.Value(seenKey{}).(*seen) }
 
-func (s *seen) put(p capabilities.Path, content sum) {
+func (s *seen) put(p capabilities.Path, now sum) { s.set(p, content{sum: now}) }
+
+func (s *seen) putLate(p capabilities.Path, h *late) { s.set(p, content{late: h}) }
+
+func (s *seen) set(p capabilities.Path, c content) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sums == nil {
-		s.sums = map[string]sum{}
+		s.sums = map[string]content{}
 	}
-	s.sums[p.Abs] = content
+	s.sums[p.Abs] = c
 }
 
-func (s *seen) get(p capabilities.Path) (sum, bool) {
+func (s *seen) has(p capabilities.Path) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	content, ok := s.sums[p.Abs]
-	return content, ok
+	_, ok := s.sums[p.Abs]
+	return ok
+}
+
+// get waits for a hash that is on its way; for one that did not come it is no content's.
+func (s *seen) get(p capabilities.Path) (sum, bool) {
+	s.mu.Lock()
+	c, ok := s.sums[p.Abs]
+	s.mu.Unlock()
+	if c.late == nil {
+		return c.sum, ok
+	}
+	<-c.late.done
+	return c.late.content, ok
 }
 
 // move follows a file or a directory that has another name now, copy one that has two.

@@ -210,7 +210,7 @@ func (f *Files) content(ctx context.Context, e *statEntry, dir *os.Root, name st
 	defer release()
 	buffer := f.buffer()
 	defer f.giveBack(buffer)
-	l := &look{info: info, window: window{first: 1}, page: &page{}}
+	l := &look{p: capabilities.Path{Abs: e.Path}, info: info, window: window{first: 1}, page: &page{}}
 	src, err := l.first(ctx, file, buffer, 0)
 	if err != nil {
 		return err

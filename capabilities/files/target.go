@@ -32,7 +32,8 @@ type target struct {
 	dir    *os.Root // what p is in
 	name   string
 	seen   *seen
-	unsafe bool // the caller does not care what is there
+	unsafe bool         // the caller does not care what is there
+	check  func() error // what is to be known before the change becomes visible; nil: nothing more
 
 	exists   bool
 	info     fs.FileInfo // as it was when looked at
@@ -117,10 +118,6 @@ func (t *target) hash(ctx context.Context) error {
 		return err
 	}
 	defer file.Close()
-	if info.Size() > maxHash {
-		t.info, t.now = info, stampSum(info)
-		return nil
-	}
 	buffer := t.files.buffer()
 	defer t.files.giveBack(buffer)
 	src := newSource(ctx, file, buffer, true)
@@ -129,6 +126,17 @@ func (t *target) hash(ctx context.Context) error {
 	}
 	t.info, t.now = info, src.sum()
 	return nil
+}
+
+// mayBeOverwritten refuses what need not be hashed to be refused.
+func (t *target) mayBeOverwritten() error {
+	if !t.exists || t.unsafe {
+		return nil
+	}
+	if t.seen.has(t.p) {
+		return nil
+	}
+	return t.seen.mayOverwrite(t.p, sum{})
 }
 
 // read returns the whole content, which has at most limit bytes, and learns its
@@ -228,6 +236,11 @@ func errAppeared(t *target) error {
 // unchanged looks once more when the new content is ready, which may have taken a
 // while: programs outside know nothing of our locks.
 func (t *target) unchanged() error {
+	if t.check != nil {
+		if err := t.check(); err != nil {
+			return err
+		}
+	}
 	if !t.exists || t.unsafe {
 		return nil
 	}

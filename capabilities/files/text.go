@@ -50,6 +50,13 @@ func newSource(ctx context.Context, r io.Reader, buffer *bufio.Reader, hashed bo
 	return &source{Reader: buffer, raw: raw}
 }
 
+// hash asks for the hash after all. Nothing has been taken from the buffer yet.
+func (s *source) hash() {
+	s.raw.hash = sha256.New()
+	b, _ := s.Peek(s.Buffered())
+	s.raw.hash.Write(b)
+}
+
 func (c *counted) Read(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err

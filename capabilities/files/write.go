@@ -73,25 +73,35 @@ func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in write
 		return out, err
 	}
 	defer release()
-	if err := t.hash(ctx); err != nil {
-		unmakeDirs(made)
-		return out, err
-	}
 	if in.Mode == modeCreate && t.exists {
 		return out, protocol.Errorf(protocol.CodeConflict, "%s exists already: mode overwrite replaces it", t.p.Display)
 	}
-	if t.exists && !t.unsafe {
-		if err := t.seen.mayOverwrite(t.p, t.now); err != nil {
-			return out, err
-		}
+	if err := t.mayBeOverwritten(); err != nil {
+		return out, err
 	}
-
+	// What is hashed is hashed while the new content is on its way to the disk.
+	var now sum
+	var old error
+	hashed := make(chan struct{})
+	go func() {
+		defer close(hashed)
+		old = t.hash(ctx)
+		now = sumOf(bytesOf(in.Content))
+	}()
+	defer func() { <-hashed }()
+	t.check = func() error {
+		<-hashed
+		if old != nil || !t.exists || t.unsafe {
+			return old
+		}
+		return t.seen.mayOverwrite(t.p, t.now)
+	}
 	res, err := t.writeFrom(strings.NewReader(in.Content), int64(len(in.Content)))
 	if !res.Changed {
 		unmakeDirs(made)
 		return out, err
 	}
-	now := sumOf([]byte(in.Content))
+	<-hashed
 	t.seen.put(t.p, now)
 	for _, d := range made {
 		out.Mutations = append(out.Mutations, protocol.Mutation{Op: opMkdir, Path: d.Display})

@@ -21,6 +21,9 @@ func pairs(t *testing.T) int {
 	if n, err := strconv.Atoi(os.Getenv("IGNORE_PAIRS")); err == nil {
 		return n
 	}
+	if os.Getenv("EXECUTOR_STRESS") != "" {
+		return 10_000
+	}
 	return 2000
 }
 
