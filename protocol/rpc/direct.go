@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -22,6 +23,7 @@ const (
 // directRead reads a socket with read(2), and waits only when there is nothing. The
 // connection's reader uses it.
 type directRead struct {
+	conn   net.Conn
 	raw    syscall.RawConn
 	step   func(fd uintptr) (done bool) // try, bound once
 	frames bool                         // what is asked for beyond readBuffer is known to come
@@ -39,7 +41,7 @@ func newDirectRead(c net.Conn, raw syscall.RawConn) *directRead {
 		return nil
 	}
 	_, tcp := c.(*net.TCPConn)
-	d := &directRead{raw: raw, frames: tcp, low: 1}
+	d := &directRead{conn: c, raw: raw, frames: tcp, low: 1}
 	d.step = d.try
 	return d
 }
@@ -52,11 +54,16 @@ func (d *directRead) read(p []byte) (int, error) {
 	if !d.began.IsZero() {
 		d.quick = time.Since(d.began) < quickWait
 	}
+	var op *net.OpError
 	switch {
+	case errors.As(err, &op): // closed, or a deadline
+		op.Op = "read"
+		return 0, err
 	case err != nil:
 		return 0, err
 	case d.errno != 0:
-		return 0, os.NewSyscallError("read", d.errno)
+		return 0, &net.OpError{Op: "read", Net: d.conn.LocalAddr().Network(), Source: d.conn.LocalAddr(), Addr: d.conn.RemoteAddr(),
+			Err: os.NewSyscallError("read", d.errno)}
 	case d.n == 0:
 		return 0, io.EOF
 	}

@@ -42,7 +42,7 @@ func (o *output) add(opcode byte, final, mask bool, payload []byte) {
 	o.mu.Unlock()
 }
 
-// flush writes all that was added. Each batch has the timeout to be taken.
+// flush writes all that was added. Each piece of a batch has the timeout to be taken.
 func (o *output) flush(timeout time.Duration) error {
 	o.flushing <- struct{}{}
 	defer func() { <-o.flushing }()
@@ -56,15 +56,27 @@ func (o *output) writeAll(timeout time.Duration) error {
 			out.free()
 			return o.to.SetWriteDeadline(time.Time{}) // it would hold for tryFlush too
 		}
-		err := o.to.SetWriteDeadline(time.Now().Add(timeout))
-		if err == nil {
-			_, err = o.to.Write(out.b)
-		}
+		err := o.writePieces(out.b, timeout)
 		out.free()
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// writePieces writes p in pieces that a slow peer takes in time.
+func (o *output) writePieces(p []byte, timeout time.Duration) error {
+	for len(p) > 0 {
+		n := min(len(p), maxBatch)
+		if err := o.to.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+			return err
+		}
+		if _, err := o.to.Write(p[:n]); err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
 }
 
 // flushLast is flush before the end: a write that is under way is cut short, and so is
