@@ -17,7 +17,8 @@ import (
 type Peer interface {
 	// Notify sends a notification or fails at once when there is no connection.
 	// params is a pointer, which may be a protocol.Blob; it is not used after Notify
-	// has returned.
+	// has returned. With a context that is done already it does not wait for a brain
+	// that reads slowly, and fails instead.
 	Notify(ctx context.Context, method string, params any) error
 	// Call sends a request and decodes the answer into result, a pointer. It waits
 	// through a lost connection as long as ctx allows; a refusal of the other end is
@@ -180,7 +181,8 @@ func (s *Session) Value(key any) any {
 func (s *Session) SetValue(key, v any) { s.values.Store(key, v) }
 
 // Notify sends a notification of the session to the brain. It fails when there is
-// no connection just now.
+// no connection just now; with a context that is done already, also when it would have
+// to wait.
 func Notify[P any](ctx context.Context, s *Session, n protocol.Notification[P], params P) error {
 	return s.config.Peer.Notify(ctx, n.Name, &params) // a pointer, so that a protocol.Blob is seen as one
 }

@@ -98,7 +98,12 @@ func (e *Executor) capabilityMethod(m capabilities.RegisteredMethod) rpc.Prepare
 			defer cancel(nil)
 			stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
 			defer stop()
-			return e.runMethod(ctx, m.Spec, p, input, s.caps)
+			ctx, answer := capabilities.WithAnswer(ctx)
+			result, err := e.runMethod(ctx, m.Spec, p, input, s.caps)
+			if then := answer.Then(); then != nil {
+				return rpc.Then(result, then), err
+			}
+			return result, err
 		}, nil
 	}
 }

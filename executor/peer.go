@@ -27,8 +27,10 @@ func specOf(method string) protocol.Spec {
 	return protocol.Spec{Name: method, From: protocol.Executor}
 }
 
-// Notify fails at once when there is no connection.
+// Notify fails at once when there is no connection. With a context that is done already
+// it does not wait, and what fails then is not lost.
 func (p peer) Notify(ctx context.Context, method string, params any) error {
+	counts := ctx.Err() == nil
 	p.e.mu.Lock()
 	c := p.e.conn
 	p.e.mu.Unlock()
@@ -36,7 +38,7 @@ func (p peer) Notify(ctx context.Context, method string, params any) error {
 	if c != nil {
 		err = c.rpc.NotifyRaw(ctx, specOf(method), params)
 	}
-	if err != nil {
+	if err != nil && counts {
 		p.e.dropped.Add(1)
 	}
 	return err

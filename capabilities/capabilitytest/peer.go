@@ -17,6 +17,8 @@ import (
 type Peer struct {
 	// OnCall answers requests; nil: method_not_found.
 	OnCall func(ctx context.Context, method string, params json.RawMessage) (result any, err error)
+	// OnNotify is asked before a notification is recorded; an error fails it. nil: none does.
+	OnNotify func(ctx context.Context, method string, params any) error
 	// OnOpen opens channels; nil: resource_unavailable. See Pipe.
 	OnOpen func(ctx context.Context, t protocol.ChannelTarget) (capabilities.Channel, error)
 
@@ -32,10 +34,12 @@ type notification struct {
 
 var _ capabilities.Peer = (*Peer)(nil)
 
-// Notify records the notification.
+// Notify records the notification. It never waits, so ctx makes no difference to it.
 func (p *Peer) Notify(ctx context.Context, method string, params any) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	if p.OnNotify != nil {
+		if err := p.OnNotify(ctx, method, params); err != nil {
+			return err
+		}
 	}
 	raw, err := json.Marshal(params)
 	if err != nil {

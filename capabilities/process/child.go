@@ -23,7 +23,7 @@ const (
 const (
 	// onItsWay is what a program that has to wait for its readers may have printed besides: what is in
 	// the pipe, which may be a wide one, and what was just read from it, and as much for its last words.
-	onItsWay = 512 << 10
+	onItsWay = 768 << 10
 	// lastWords is how long after a request to end such a program still waits: one that dies of the
 	// signal has nothing more to say, and one that does not may have to print before it can end.
 	lastWords = 200 * time.Millisecond

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/agent-executor/executor/capabilities"
@@ -13,9 +14,13 @@ import (
 )
 
 const (
-	// pushPiece is the most bytes in one process.output: it fits, with what is said about it, into one
-	// write of the connection.
-	pushPiece = 64 << 10
+	// pushPiece is the most bytes in one process.output, and minPushPiece how many may be in one however
+	// small the window is; else it is a quarter of the window, so that the other end acknowledges some
+	// while others are on their way.
+	pushPiece    = 256 << 10
+	minPushPiece = 64 << 10
+	// leastPushPiece is to what they are made smaller for a brain that takes no such messages.
+	leastPushPiece = 4 << 10
 	// pushTime is how long one may take, and pushAgain how long after a failure it is tried again.
 	pushTime  = 10 * time.Second
 	pushAgain = 100 * time.Millisecond
@@ -25,16 +30,35 @@ const (
 var pieces = sync.Pool{New: func() any { return new([pushPiece]byte) }}
 
 // push sends the output of one stream as it comes, as far as the other end has acknowledged. It goes on
-// over reconnects: who misses a piece, by its cursor, subscribes again. Its loop is a goroutine of the
-// table.
+// over reconnects: who misses a piece, by its cursor, subscribes again.
+//
+// As a rule it is the writer of the ring who sends, with what it has just written, as long as nothing has to
+// be waited for: to wake another goroutine for each piece costs as much as the piece. What has to be waited
+// for, the window or the connection, its loop waits for, a goroutine of the table.
 type push struct {
-	ring   *stream.Ring
-	params protocol.ProcessSubscribeParams
-	ctx    context.Context // the session's, until cancel
-	cancel context.CancelFunc
-	done   chan struct{} // the loop has returned
+	session *capabilities.Session
+	ring    *stream.Ring
+	params  protocol.ProcessSubscribeParams
+	ctx     context.Context // the session's, until cancel
+	cancel  context.CancelFunc
+	done    chan struct{} // the loop has returned
 
-	acked chan int64 // holds the highest cursor acknowledged that the loop has not seen
+	acked atomic.Int64  // the highest cursor acknowledged
+	news  chan struct{} // holds one when acked has changed
+	more  chan struct{} // holds one when the loop is to look
+
+	turn   chan struct{} // holds one while somebody sends, who has what follows
+	cursor int64
+	most   int  // bytes in a piece
+	over   bool // nothing is to be sent any more
+}
+
+func newPush(s *capabilities.Session, ring *stream.Ring, p protocol.ProcessSubscribeParams) *push {
+	u := &push{session: s, ring: ring, params: p, done: make(chan struct{}), news: make(chan struct{}, 1), more: make(chan struct{}, 1),
+		turn: make(chan struct{}, 1), cursor: p.Cursor, most: min(max(p.WindowBytes/4, minPushPiece), pushPiece)}
+	u.acked.Store(p.Cursor)
+	u.ctx, u.cancel = context.WithCancel(s.Context())
+	return u
 }
 
 // subscribe answers process.subscribe. When it has answered, nothing comes of the one before.
@@ -53,8 +77,7 @@ func (c *Processes) subscribe(ctx context.Context, s *capabilities.Session, p pr
 	}
 	var next *push
 	if p.WindowBytes > 0 {
-		next = &push{ring: ring, params: p, done: make(chan struct{}), acked: make(chan int64, 1)}
-		next.ctx, next.cancel = context.WithCancel(s.Context())
+		next = newPush(s, ring, p)
 	}
 	if before := ch.replacePush(p.Stream, next); before != nil {
 		before.cancel()
@@ -73,7 +96,7 @@ func (c *Processes) subscribe(ctx context.Context, s *capabilities.Session, p pr
 		return protocol.AcceptedResult{Accepted: true}, nil
 	}
 	ring.Pass(p.Cursor)
-	if !t.run(func() { next.loop(s) }) {
+	if !t.run(next.loop) {
 		next.cancel()
 		close(next.done)
 		return none, errSessionEnds
@@ -98,12 +121,7 @@ func (c *Processes) ack(ctx context.Context, s *capabilities.Session, p protocol
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if current := ch.pushes[p.Stream]; current != nil {
-		select {
-		case older := <-current.acked: // acks come one after another, so there is room now
-			p.Cursor = max(p.Cursor, older)
-		default:
-		}
-		current.acked <- p.Cursor
+		current.passed(p.Cursor)
 	}
 	return nil
 }
@@ -132,67 +150,148 @@ func (ch *child) dropPush(name string, u *push) {
 	}
 }
 
-// loop sends until the end of the stream, of the session, or of the push.
-func (u *push) loop(s *capabilities.Session) {
-	defer close(u.done)
-	defer u.cancel()
-	ctx := u.ctx
-	acked := u.params.Cursor
-	for cursor := u.params.Cursor; ; {
-		for room := acked + int64(u.params.WindowBytes) - cursor; room <= 0; room = acked + int64(u.params.WindowBytes) - cursor {
-			select {
-			case c := <-u.acked:
-				acked = max(acked, c)
-			case <-ctx.Done():
-				return
-			}
-		}
-		if u.ring.Wait(ctx, cursor, nil) != nil {
+// passed notes that every byte before the cursor was taken.
+func (u *push) passed(cursor int64) {
+	for {
+		before := u.acked.Load()
+		if cursor <= before {
 			return
 		}
-		select {
-		case c := <-u.acked:
-			acked = max(acked, c)
-		default:
-		}
-		room := acked + int64(u.params.WindowBytes) - cursor
-		piece := pieces.Get().(*[pushPiece]byte)
-		chunk, err := u.ring.ReadInto(cursor, piece[:min(room, pushPiece)])
-		// An error does not happen while the cursor comes from the ring itself.
-		ok := err == nil && u.send(ctx, s, chunk)
-		pieces.Put(piece)
-		if !ok || chunk.EOF {
+		if u.acked.CompareAndSwap(before, cursor) {
+			signal(u.news)
 			return
 		}
-		if chunk.Gap { // what was dropped cannot be acknowledged
-			acked = max(acked, chunk.From)
-		}
-		cursor = chunk.Next
 	}
 }
 
-// send sends one piece, again and again while it is not taken; false when the push has ended.
-func (u *push) send(ctx context.Context, s *capabilities.Session, chunk stream.Chunk) bool {
+// signal says something to who looks at it next.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// progress is how far a push has come.
+type progress int
+
+const (
+	caughtUp   progress = iota // all that is there was sent
+	windowFull                 // the window is used up
+	held                       // the connection has to be waited for
+	finished                   // that was all, or it has been ended
+)
+
+// loop sends what has to be waited for, until the end of the stream, of the session, or of the push.
+func (u *push) loop() {
+	defer close(u.done)
+	defer u.cancel()
+	defer u.ring.Follow(nil)
+	u.turn <- struct{}{} // kept in the end, so that nothing comes any more
+	u.ring.Follow(u.follow)
 	for {
-		limited, cancel := context.WithTimeout(ctx, pushTime)
-		err := capabilities.Notify(limited, s, protocol.ProcessOutput, protocol.ProcessOutputParams{
-			SessionID: s.ID(), ProcessID: u.params.ProcessID, Stream: u.params.Stream,
-			Cursor: chunk.From, Data: chunk.Data, Gap: chunk.Gap, EOF: chunk.EOF})
-		cancel()
+		wake := u.more
+		switch u.advance(u.send) {
+		case finished:
+			return
+		case held: // it would be again
+			if u.ctx.Err() == nil {
+				u.session.Logger().Warn("process output was not sent", zap.String("process", u.params.ProcessID))
+			}
+			return
+		case windowFull:
+			wake = u.news
+		case caughtUp:
+			<-u.turn
+		}
+		select {
+		case <-wake:
+		case <-u.ctx.Done():
+		}
+		if wake == u.more {
+			u.turn <- struct{}{}
+		}
+	}
+}
+
+// follow sends what has come, on the goroutine of who has written it, as far as that need not wait.
+func (u *push) follow() {
+	select {
+	case u.turn <- struct{}{}:
+	default:
+		signal(u.more)
+		return
+	}
+	p := u.advance(func(c stream.Chunk) error { return u.notify(atOnce, c) })
+	<-u.turn
+	if p != caughtUp {
+		signal(u.more)
+	}
+}
+
+// atOnce is a context for what is not to wait.
+var atOnce = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// advance sends as far as it may. Who calls it has the turn.
+func (u *push) advance(send func(stream.Chunk) error) progress {
+	for !u.over && u.ctx.Err() == nil {
+		room := u.acked.Load() + int64(u.params.WindowBytes) - u.cursor
+		if room <= 0 {
+			return windowFull
+		}
+		piece := pieces.Get().(*[pushPiece]byte)
+		chunk, err := u.ring.ReadInto(u.cursor, piece[:min(room, int64(u.most))])
+		// An error does not happen while the cursor comes from the ring itself.
+		something := err == nil && (len(chunk.Data) > 0 || chunk.EOF || chunk.Next > u.cursor)
+		if something {
+			err = send(chunk)
+		}
+		pieces.Put(piece)
 		var refused *protocol.Error
 		switch {
-		case err == nil:
-			return true
-		case errors.As(err, &refused): // it would be refused again
-			s.Logger().Warn("process output was not sent", zap.Error(err))
-			return false
+		case errors.As(err, &refused) && refused.Code == protocol.CodePayloadTooLarge && len(chunk.Data) > leastPushPiece:
+			u.most = max(len(chunk.Data)/2, leastPushPiece)
+			continue
+		case err != nil:
+			return held
+		case !something:
+			return caughtUp
+		}
+		if chunk.Gap { // what was dropped cannot be acknowledged
+			u.passed(chunk.From)
+		}
+		u.cursor, u.over = chunk.Next, chunk.EOF
+	}
+	return finished
+}
+
+func (u *push) notify(ctx context.Context, chunk stream.Chunk) error {
+	return capabilities.Notify(ctx, u.session, protocol.ProcessOutput, protocol.ProcessOutputParams{
+		SessionID: u.session.ID(), ProcessID: u.params.ProcessID, Stream: u.params.Stream,
+		Cursor: chunk.From, Data: chunk.Data, Gap: chunk.Gap, EOF: chunk.EOF})
+}
+
+// send sends one piece, again and again while it is not taken. The error is that of the push's end, or a
+// refusal, which would come again.
+func (u *push) send(chunk stream.Chunk) error {
+	for {
+		limited, cancel := context.WithTimeout(u.ctx, pushTime)
+		err := u.notify(limited, chunk)
+		cancel()
+		var refused *protocol.Error
+		if err == nil || errors.As(err, &refused) {
+			return err
 		}
 		timer := time.NewTimer(pushAgain)
 		select {
 		case <-timer.C:
-		case <-ctx.Done():
+		case <-u.ctx.Done():
 			timer.Stop()
-			return false
+			return u.ctx.Err()
 		}
 	}
 }

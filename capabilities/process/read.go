@@ -3,11 +3,15 @@ package process
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/internal/stream"
 	"github.com/agent-executor/executor/protocol"
 )
+
+// answers are what the bytes of an answer are in until it is written down.
+var answers = sync.Pool{New: func() any { return new([]byte) }}
 
 // read answers process.read.
 func (c *Processes) read(ctx context.Context, s *capabilities.Session, p protocol.ProcessReadParams) (protocol.ProcessReadResult, error) {
@@ -25,12 +29,14 @@ func (c *Processes) read(ctx context.Context, s *capabilities.Session, p protoco
 	}
 	ring := ch.ring(p.Stream, p.Cursor)
 	ring.Pass(p.Cursor)
-	state, chunk, err := look(ch, ring, p.Cursor, limit)
+	memory := answers.Get().(*[]byte)
+	capabilities.AfterAnswer(ctx, func() { answers.Put(memory) })
+	state, chunk, err := look(ch, ring, p.Cursor, limit, memory)
 	if err == nil && p.WaitMS > 0 && len(chunk.Data) == 0 && !chunk.EOF {
 		if err := c.wait(ctx, s, ch, ring, p); err != nil {
 			return none, err
 		}
-		state, chunk, err = look(ch, ring, p.Cursor, limit)
+		state, chunk, err = look(ch, ring, p.Cursor, limit, memory)
 	}
 	var beyond *stream.RangeError
 	switch {
@@ -48,9 +54,12 @@ func (c *Processes) read(ctx context.Context, s *capabilities.Session, p protoco
 }
 
 // look takes the state before the bytes: once it is final, all that was printed before is there.
-func look(ch *child, ring *stream.Ring, cursor int64, limit int) (protocol.ProcessState, stream.Chunk, error) {
+func look(ch *child, ring *stream.Ring, cursor int64, limit int, memory *[]byte) (protocol.ProcessState, stream.Chunk, error) {
 	state := ch.snapshot()
-	chunk, err := ring.ReadAt(cursor, limit)
+	if n := min(int64(limit), ring.End()-cursor); int64(cap(*memory)) < n {
+		*memory = make([]byte, n)
+	}
+	chunk, err := ring.ReadInto(cursor, (*memory)[:min(limit, cap(*memory))])
 	return state, chunk, err
 }
 

@@ -97,10 +97,10 @@ func BenchmarkRead(b *testing.B) {
 		_, err := rpc.Call(b.Context(), c, protocol.ProcessStart, protocol.ProcessStartParams{
 			SessionID: "s", ProcessID: id, Argv: printer, OnFull: protocol.OnFullBlock, Stderr: protocol.StderrMerge})
 		require.NoError(b, err)
+		var r protocol.ProcessReadResult
 		for cursor := int64(0); ; {
-			r, err := rpc.Call(b.Context(), c, protocol.ProcessRead, protocol.ProcessReadParams{
-				SessionID: "s", ProcessID: id, Cursor: cursor, MaxBytes: 256 << 10, WaitMS: 20_000})
-			require.NoError(b, err)
+			require.NoError(b, rpc.CallInto(b.Context(), c, protocol.ProcessRead, protocol.ProcessReadParams{
+				SessionID: "s", ProcessID: id, Cursor: cursor, MaxBytes: 256 << 10, WaitMS: 20_000}, &r))
 			moved += len(r.Data)
 			if cursor = r.NextCursor; r.EOF {
 				return moved

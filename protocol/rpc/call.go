@@ -34,6 +34,23 @@ func Call[P, R any](ctx context.Context, c *Conn, m protocol.Method[P, R], param
 	return result, err
 }
 
+// CallInto is Call for who asks again and again: the result goes into that of the time
+// before, and what its protocol.Blob holds is overwritten. After an error result is not to be
+// looked at.
+func CallInto[P, R any](ctx context.Context, c *Conn, m protocol.Method[P, R], params P, result *R) error {
+	var memory []byte
+	blob, ok := any(result).(protocol.Blob)
+	if ok {
+		memory = (*blob.Blob())[:0]
+	}
+	var none R
+	*result = none
+	if ok {
+		*blob.Blob() = memory
+	}
+	return c.call(ctx, m.Spec, &params, result, nil)
+}
+
 // CallInOrder is Call for an answer that changes what the messages behind it mean:
 // then runs on the read loop when a result has come, before the next message is
 // looked at. It has to be quick and must not use the connection.
@@ -245,7 +262,7 @@ func decodeResult(m message, result any) error {
 		return fmt.Errorf("decode result: %w", err)
 	}
 	if blob, ok := result.(protocol.Blob); ok && m.data != nil {
-		*blob.Blob() = append([]byte(nil), m.data...)
+		*blob.Blob() = append((*blob.Blob())[:0], m.data...)
 	}
 	return nil
 }

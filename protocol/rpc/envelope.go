@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/segmentio/asm/ascii"
 	"github.com/sourcegraph/jsonrpc2"
 
 	"github.com/agent-executor/executor/protocol"
@@ -57,7 +58,7 @@ func parseMessage(frame []byte) (message, *protocol.Error) {
 		m.data = frame[4+n:]
 		frame = frame[4 : 4+n]
 	}
-	if !utf8.Valid(frame) {
+	if !ascii.Valid(frame) && !utf8.Valid(frame) {
 		return m, errParse
 	}
 	var version, method []byte

@@ -3,6 +3,7 @@ package rpc
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 )
 
 // Opcodes of RFC 6455, section 5.2.
@@ -16,6 +17,9 @@ const (
 	opFinal        = 0x80
 	maskBit        = 0x80
 )
+
+// maxFrameHeader is the most that comes before a payload.
+const maxFrameHeader = 14
 
 // appendFrame writes one WebSocket frame (RFC 6455, section 5.2). gorilla does the
 // handshake and the reading; what goes out is framed here, since its writer copies each
@@ -45,20 +49,25 @@ func appendFrame(b []byte, opcode byte, final, mask bool, payload []byte) []byte
 	key := rand.Uint32()
 	b = binary.LittleEndian.AppendUint32(b, key)
 	start := len(b)
-	b = append(b, payload...)
-	maskBytes(key, b[start:])
+	b = slices.Grow(b, len(payload))[:start+len(payload)]
+	maskInto(b[start:], key, payload)
 	return b
 }
 
-// maskBytes turns a payload into its masked form, and back.
-func maskBytes(key uint32, p []byte) {
+// maskInto copies a payload in its masked form, or back; dst is as long. To copy first and
+// mask then would go over much output twice.
+func maskInto(dst []byte, key uint32, p []byte) {
 	wide := uint64(key) | uint64(key)<<32
-	for len(p) >= 8 {
-		binary.LittleEndian.PutUint64(p, binary.LittleEndian.Uint64(p)^wide)
-		p = p[8:]
+	for len(p) >= 32 && len(dst) >= 32 {
+		from, to := p[:32], dst[:32]
+		binary.LittleEndian.PutUint64(to[0:8], binary.LittleEndian.Uint64(from[0:8])^wide)
+		binary.LittleEndian.PutUint64(to[8:16], binary.LittleEndian.Uint64(from[8:16])^wide)
+		binary.LittleEndian.PutUint64(to[16:24], binary.LittleEndian.Uint64(from[16:24])^wide)
+		binary.LittleEndian.PutUint64(to[24:32], binary.LittleEndian.Uint64(from[24:32])^wide)
+		p, dst = p[32:], dst[32:]
 	}
-	for i := range p {
-		p[i] ^= byte(key >> (8 * i % 32))
+	for i, c := range p {
+		dst[i] = c ^ byte(key>>(8*i%32))
 	}
 }
 

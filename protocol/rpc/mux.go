@@ -80,6 +80,10 @@ type answerThen struct {
 	then   func()
 }
 
+// Then is what a Run returns for a result that something follows, as in [HandleThen]: then
+// runs when the answer is queued, and the result is not looked at any more.
+func Then(result any, then func()) any { return answerThen{result, then} }
+
 // HandleNotification answers n with h, one message after another in order of
 // arrival. When more than a thousand wait, the oldest is dropped.
 func HandleNotification[P any](x *Mux, n protocol.Notification[P], h func(context.Context, P)) {

@@ -21,6 +21,9 @@ const (
 	// pongPatience is how long a pong is waited for. A peer that never sends one is sent
 	// to without credit.
 	pongPatience = 30 * time.Second
+	// quickBytes a second is what a peer reads that may be sent wideBatch at once: what is
+	// small and comes behind waits for that about 5 ms.
+	quickBytes = 64 << 20
 )
 
 // pace measures how much of what was sent the peer has read: with pings behind bulk data,
@@ -38,6 +41,7 @@ type pace struct {
 	mark    int64  // what was sent before the ping that is not answered; 0 = none
 	at      time.Time
 	changed chan struct{} // closed at the next change; nil while nobody waits
+	quick   bool          // it reads quickBytes a second
 }
 
 // wrote counts bulk that was added to the output.
@@ -77,6 +81,13 @@ func (p *pace) ready() bool {
 
 func (p *pace) isReady() bool { return p.off || p.sent-p.read < p.credit }
 
+// isQuick reports whether the peer reads so fast that nobody waits long for a large frame.
+func (p *pace) isQuick() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.quick
+}
+
 // wait returns nil when more bulk may be written, else what is closed when to look again.
 func (p *pace) wait() <-chan struct{} {
 	p.mu.Lock()
@@ -97,7 +108,9 @@ func (p *pace) pong(payload string) {
 		p.mu.Unlock()
 		return
 	}
-	switch took := time.Since(p.at); {
+	took := time.Since(p.at)
+	p.quick = took > 0 && float64(p.mark-p.read) >= quickBytes*took.Seconds()
+	switch {
 	case took < quickPong:
 		p.credit = min(2*p.credit, maxCredit)
 	case took > slowPong:

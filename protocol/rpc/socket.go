@@ -17,6 +17,8 @@ type socket struct {
 	in       []byte       // read and not yet passed on; the reader's
 	inBuf    []byte       // what in points into
 
+	direct *directRead // nil: it is read through Conn
+
 	upgrading bool // until the upgrade is done no more than left bytes are read; the reader's
 	left      int
 	tooLong   error // what is said when it is more
@@ -64,7 +66,8 @@ func (s *socket) rawConn() syscall.RawConn {
 }
 
 // Read passes on what was read ahead. gorilla's own buffer is kept as small as it
-// may be, so that more knows whether a message has come in behind this one.
+// may be, so that more knows whether a message has come in behind this one; what is
+// asked for beyond readBuffer is the rest of a frame.
 func (s *socket) Read(p []byte) (int, error) {
 	if len(s.in) == 0 {
 		if len(p) >= readBuffer {
@@ -85,7 +88,13 @@ func (s *socket) Read(p []byte) (int, error) {
 }
 
 func (s *socket) receive(p []byte) (int, error) {
-	n, err := s.Conn.Read(p)
+	var n int
+	var err error
+	if s.direct != nil {
+		n, err = s.direct.read(p)
+	} else {
+		n, err = s.Conn.Read(p)
+	}
 	if n > 0 {
 		s.lastRead.Store(int64(time.Since(s.begun)))
 	}

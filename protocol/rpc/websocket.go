@@ -19,7 +19,7 @@ import (
 const (
 	frameHeader    = 125 // gorilla's smallest read buffer: a control frame
 	readBuffer     = 4 << 10
-	writeTimeout   = 25 * time.Second // for each chunk of at most maxBatch bytes
+	writeTimeout   = 25 * time.Second // for each chunk of at most wideBatch bytes
 	maxCloseReason = 123              // what fits into a control frame
 	closeTimeout   = time.Second      // for the peer's close message
 )
@@ -36,6 +36,7 @@ type webSocket struct {
 
 	limit    atomic.Int64
 	closing  atomic.Bool
+	expected int           // bytes of the next message, as far as the last one tells; the reader's
 	silent   atomic.Bool   // ended by keepAlive
 	readDone chan struct{} // closed when reading has ended
 	readOnce sync.Once
@@ -59,7 +60,9 @@ func newWebSocket(ws *websocket.Conn, s *socket, client bool, o transportOptions
 	w := &webSocket{ws: ws, socket: s, client: client, readDone: make(chan struct{}), ping: o.ping, dead: o.dead}
 	w.limit.Store(int64(o.maxFrame))
 	if to := ws.NetConn(); to == net.Conn(s) {
-		w.out = newOutput(to, s.rawConn())
+		raw := s.rawConn()
+		w.out = newOutput(to, raw)
+		s.direct = newDirectRead(s.Conn, raw)
 	} else { // TLS
 		w.out = newOutput(to, nil)
 	}
@@ -128,6 +131,9 @@ func (w *webSocket) readMessage(f *buffer) error {
 		return err
 	}
 	limit := w.limit.Load()
+	if w.expected > largeBuffer { // the messages of much output are alike
+		f.reserve(min(w.expected, hugeBuffer))
+	}
 	for {
 		if len(f.b) == cap(f.b) {
 			f.reserve(max(1, min(cap(f.b), int(limit)+1-len(f.b))))
@@ -139,6 +145,7 @@ func (w *webSocket) readMessage(f *buffer) error {
 				Reason: fmt.Sprintf("message over the limit of %d bytes", limit)}
 		}
 		if err == io.EOF {
+			w.expected = len(f.b)
 			return nil
 		}
 		if err != nil {

@@ -13,6 +13,8 @@ const (
 	// maxBatch is how much is put into one write: what a pipe holds, and what is said
 	// about it.
 	maxBatch = 64<<10 + 1<<10
+	// wideBatch is that when the peer reads so fast that little is lost by waiting for it.
+	wideBatch = hugeBuffer
 	// maxQueued bounds what waits for a peer that does not read; more waits in the
 	// callers.
 	maxQueued = 1 << 20
@@ -30,7 +32,7 @@ var dontWait = func() context.Context {
 // batchWriter is what a transport offers that can put frames together and try to
 // write without waiting. The three are called by one goroutine at a time.
 type batchWriter interface {
-	// appendFrame takes a frame of at most maxBatch bytes; nothing is written yet.
+	// appendFrame takes a frame of at most wideBatch bytes; nothing is written yet.
 	appendFrame(frame []byte)
 	// tryFlush writes what it can without waiting; false when some is left, or when
 	// the transport can only write waiting.
@@ -42,9 +44,10 @@ type batchWriter interface {
 // pacer is what a transport offers that knows how much of what was sent the peer has
 // read.
 type pacer interface {
-	ready() bool  // more bulk may be written; else resume is called when it may
-	wrote(n int)  // of bulk that was appended
-	moved() int64 // changes as long as the peer reads bulk
+	ready() bool   // more bulk may be written; else resume is called when it may
+	isQuick() bool // a wideBatch is read at once
+	wrote(n int)   // of bulk that was appended
+	moved() int64  // changes as long as the peer reads bulk
 }
 
 // writer is the queue of frames to be sent and the one who writes them: the
@@ -107,7 +110,19 @@ func (w *writer) mayBulk() bool { return w.hasBulk() && (w.pace == nil || w.pace
 
 // inParts reports whether what comes next of the bulk goes in parts. w.mu is held.
 func (w *writer) inParts() bool {
-	return w.part.home != nil || w.bulk.peek() > maxPart && w.c.parts.Load()
+	if w.part.home != nil {
+		return true
+	}
+	n := w.bulk.peek()
+	return n > maxPart && w.c.parts.Load() && n > w.most()
+}
+
+// most is how much is put into one write now.
+func (w *writer) most() int {
+	if w.pace != nil && w.pace.isQuick() {
+		return wideBatch
+	}
+	return maxBatch
 }
 
 // send queues a frame, which it owns from then on. It waits while too much is queued,
@@ -192,7 +207,7 @@ func (w *writer) direct() {
 			w.mu.Unlock()
 			return
 		}
-		if round == maxDirect || w.next() > maxBatch {
+		if round == maxDirect || w.next() > w.most() {
 			w.hand()
 			w.mu.Unlock()
 			return
@@ -229,7 +244,7 @@ func (w *writer) loop() {
 			w.mu.Unlock()
 			return
 		}
-		if w.next() <= maxBatch {
+		if w.next() <= w.most() {
 			w.fill()
 			w.mu.Unlock()
 			continue
@@ -314,14 +329,14 @@ func (w *writer) take() (f buffer) {
 }
 
 // fill appends frames to the batch, at least one. w.mu is held: appending copies
-// at most maxBatch bytes.
+// at most wideBatch bytes.
 func (w *writer) fill() {
-	for n := 0; ; {
+	for n, most := 0, w.most(); ; {
 		bulk := w.urgent.empty()
 		if bulk && !w.mayBulk() {
 			break
 		}
-		if n += w.next(); n > maxBatch {
+		if n += w.next(); n > most {
 			break
 		}
 		f := w.take()

@@ -10,7 +10,15 @@ import (
 // bufferSize is the capacity of a pipe: one read empties it.
 const bufferSize = 64 << 10
 
-var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+// widePipe is the capacity of the pipe of a program that prints much: it is stopped and started less
+// often, and so is who reads. It is not for all, since the system gives an ordinary user 64 MB for what is
+// above bufferSize, and pipes of two pages when those are used up.
+const widePipe = 256 << 10
+
+var (
+	buffers     = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+	wideBuffers = sync.Pool{New: func() any { return new([widePipe]byte) }}
+)
 
 // pump carries the output of one pipe to its sink. It goes on reading, to nowhere, as long as anybody
 // holds the pipe: a background process must not die of SIGPIPE or block because its command returned.
@@ -68,22 +76,34 @@ const widenAfter = 4
 
 // read delivers until the end of the pipe (nil), the deadline, or the closing of our end.
 func (u *pump) read(buf []byte) error {
-	for full := 0; ; {
-		n, err := u.file.Read(buf)
+	for full := 0; full < widenAfter; {
+		n, err := u.deliver(buf)
 		switch {
-		case full > widenAfter: // it is wide
+		case err != nil:
+			return err
 		case n < len(buf):
 			full = 0
 		default:
-			if full++; full > widenAfter {
-				widen(u.file)
-			}
+			full++
 		}
-		if n > 0 && u.sink != nil {
-			u.sink(buf[:n])
-		}
-		if err != nil {
+	}
+	if widen(u.file) {
+		wide := wideBuffers.Get().(*[widePipe]byte)
+		defer wideBuffers.Put(wide)
+		buf = wide[:]
+	}
+	for {
+		if _, err := u.deliver(buf); err != nil {
 			return err
 		}
 	}
+}
+
+// deliver passes on what one read brings.
+func (u *pump) deliver(buf []byte) (int, error) {
+	n, err := u.file.Read(buf)
+	if n > 0 && u.sink != nil {
+		u.sink(buf[:n])
+	}
+	return n, err
 }

@@ -5,4 +5,4 @@ package spawn
 import "os"
 
 // widen does nothing: the capacity of a pipe cannot be set here.
-func widen(*os.File) {}
+func widen(*os.File) (wide bool) { return false }

@@ -29,6 +29,7 @@ type Ring struct {
 	closed  bool
 	lost    bool          // how much is missing before its end is not known
 	changed chan struct{} // closed by the next change; nil when nobody waits
+	follow  func()        // told by the writer of what it has written; nil for nobody
 }
 
 // NewRing makes a ring that keeps the newest limit bytes, at least one. Memory is taken as it is needed.
@@ -80,11 +81,29 @@ func (r *Ring) Unblock(extra int) {
 	r.wake()
 }
 
-// Write appends p, which is not kept. It never fails; after CloseWrite it does nothing.
-func (r *Ring) Write(p []byte) (int, error) {
-	size := len(p)
+// Follow has f called by the writer, on its goroutine, behind each Write and CloseWrite, and before a Write
+// waits: for who would otherwise be woken in Wait each time. f must not wait, and may use the ring. There is
+// one at a time; nil takes it away, when it may still be called once more.
+func (r *Ring) Follow(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.follow = f
+}
+
+// Write appends p, which is not kept. It never fails; after CloseWrite it does nothing.
+func (r *Ring) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	n := r.write(p)
+	follow := r.follow
+	r.mu.Unlock()
+	if follow != nil {
+		follow()
+	}
+	return n, nil
+}
+
+func (r *Ring) write(p []byte) int {
+	size := len(p)
 	for len(p) > 0 && !r.closed {
 		n := len(p)
 		if r.block || r.hold {
@@ -93,10 +112,13 @@ func (r *Ring) Write(p []byte) (int, error) {
 			case r.hold && (room <= 0 || r.missing > 0):
 				r.missing += int64(n)
 				r.wake()
-				return size, nil
+				return size
 			case room <= 0:
-				changed := r.wait()
+				changed, follow := r.wait(), r.follow
 				r.mu.Unlock()
+				if follow != nil {
+					follow()
+				}
 				<-changed
 				r.mu.Lock()
 				continue
@@ -106,7 +128,7 @@ func (r *Ring) Write(p []byte) (int, error) {
 		r.append(p[:n])
 		p = p[n:]
 	}
-	return size, nil
+	return size
 }
 
 // append adds p and drops what is too much. r.mu is held.
@@ -156,10 +178,19 @@ func (r *Ring) span(c, end int64) []byte {
 // CloseWrite says that the log has come to its end. It may be called twice.
 func (r *Ring) CloseWrite() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	follow := r.follow
 	if r.closed {
-		return
+		follow = nil
+	} else {
+		r.close()
 	}
+	r.mu.Unlock()
+	if follow != nil {
+		follow()
+	}
+}
+
+func (r *Ring) close() {
 	r.closed = true
 	if kept := int(r.end - r.first); kept == 0 {
 		r.buf = nil

@@ -15,9 +15,13 @@ func AppendBase64(dst, data []byte) []byte {
 	return dst
 }
 
-// decodeBase64 is base64.StdEncoding's decoding.
-func decodeBase64(text []byte) ([]byte, error) {
-	b := make([]byte, simd.StdEncoding.DecodedLen(len(text)))
+// decodeBase64 is base64.StdEncoding's decoding, into the memory of b when there is enough.
+func decodeBase64(b, text []byte) ([]byte, error) {
+	n := simd.StdEncoding.DecodedLen(len(text))
+	if b == nil || cap(b) < n {
+		b = make([]byte, n)
+	}
+	b = b[:n]
 	n, err := simd.StdEncoding.Decode(b, text)
 	if err != nil { // which counts from where it gave up on many bytes at a time
 		n, err = base64.StdEncoding.Decode(b, text)

@@ -18,7 +18,7 @@ import (
 // ForEachMember, and it is not checked again; data that was not checked may then
 // make Unmarshal panic.
 //
-// Nothing in v refers to data afterwards.
+// Nothing in v refers to data afterwards. Memory that a []byte in v has is used again.
 func Unmarshal(data []byte, v any, valid bool) error {
 	rv := reflect.ValueOf(v)
 	if rv.Kind() != reflect.Pointer || rv.IsNil() {
@@ -218,7 +218,7 @@ func (d *decoder) blob(p *plan, v reflect.Value, i int) (int, *TypeError) {
 		raw = d.data[i+1 : end-1]
 		raw = appendUnquoted(make([]byte, 0, len(raw)), raw)
 	}
-	b, err := decodeBase64(raw)
+	b, err := decodeBase64(v.Bytes(), raw)
 	if err != nil {
 		return i, &TypeError{Want: wantOf(p.typ), Got: "string", Err: err}
 	}

@@ -7,8 +7,11 @@
 package jsonwire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/segmentio/asm/ascii"
 )
 
 // maxDepth bounds the nesting of arrays and objects in a message. encoding/json
@@ -127,9 +130,19 @@ const (
 	highs = 0x8080808080808080
 )
 
+// longString is from how many bytes on a string is looked through for one thing at a
+// time, many bytes at once: most such are base64.
+const longString = 512
+
 // skipString returns the index after the string whose opening quote is b[i].
 func skipString(b []byte, i int) int {
 	i++
+	if len(b)-i >= longString {
+		n := bytes.IndexByte(b[i:], '"')
+		if n >= longString && bytes.IndexByte(b[i:i+n], '\\') < 0 && ascii.ValidPrint(b[i:i+n]) {
+			return i + n + 1
+		}
+	}
 	for {
 		// Eight bytes at a time: stop at a quote, a backslash or a control byte.
 		for i+8 <= len(b) {
