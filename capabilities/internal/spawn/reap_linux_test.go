@@ -3,6 +3,7 @@ package spawn
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,11 +134,11 @@ func TestTerminal(t *testing.T) {
 	p, err := newGroup(t).Start(Command{Script: `tty; : </dev/tty && echo controlling`, Env: testEnv(), Terminal: far})
 	require.NoError(t, err)
 	assert.Equal(t, 0, p.Wait().Code)
-	text := make([]byte, 200)
-	n, err := near.Read(text) // while the far side is open: afterwards it fails
+	text := make([]byte, len(name+"\r\ncontrolling\r\n"))
+	_, err = io.ReadFull(near, text) // while the far side is open: afterwards it fails
 	require.NoError(t, err)
 	require.NoError(t, far.Close())
-	assert.Equal(t, name+"\r\ncontrolling\r\n", string(text[:n]))
+	assert.Equal(t, name+"\r\ncontrolling\r\n", string(text))
 }
 
 // Case 14, as process 1: with a process table of its own, so that all orphans there come to it.
