@@ -161,12 +161,14 @@ func Extra() []string {
 // allowed lists the subcommands there are here, in the order of the specification.
 func (g *Git) allowed() []string {
 	names := []string{"status", "log", "diff", "show", "blame", "branches", "changed_files", "commit"}
-	for _, name := range Extra() {
-		if !g.commands[name].extra {
-			names = append(names, name)
+	var more []string
+	for name, c := range g.commands {
+		if !c.extra && !slices.Contains(names, name) {
+			more = append(more, name)
 		}
 	}
-	return names
+	slices.Sort(more)
+	return append(names, more...)
 }
 
 // checkMerges allows the ways to show a merge that merge nothing anew.
