@@ -107,8 +107,8 @@ func (f *Files) copyFile(ctx context.Context, s *capabilities.Session, from capa
 	}
 	now := content.sum()
 	t.seen.forget(t.p)
-	if before, ok := t.seen.get(from); ok && before == now {
-		t.seen.put(t.p, now)
+	if before, ok := t.seen.content(from); ok && (before.late != nil || before.sum == now) {
+		t.seen.set(t.p, before)
 	}
 	op := opModify
 	if res.Created {

@@ -121,7 +121,9 @@ func (t *target) current(ctx context.Context, unsafe bool) ([]byte, error) {
 		return nil, err
 	}
 	if !unsafe {
-		err = t.seen.mayEdit(t.p, t.now)
+		if err = t.seen.await(ctx, t.p); err == nil {
+			err = t.seen.mayEdit(t.p, t.now)
+		}
 	}
 	if text, encoding, ok := fromUTF16(content); ok {
 		t.encoding, content = encoding, text

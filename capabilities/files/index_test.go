@@ -3,6 +3,7 @@ package files
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -207,6 +208,10 @@ func TestHashOfLargeFile(t *testing.T) {
 	b.files.hashing <- struct{}{}
 	b.read(obj{"path": "changed", "limit": 1})
 	poke(t, b.path("changed"), "X", 1<<20)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = b.callIn(ctx, b.session, "write", obj{"path": "changed", "content": "x"})
+	require.ErrorIs(t, err, context.Canceled)
 	<-b.files.hashing
 	b.refused("stale_file", "write", obj{"path": "changed", "content": "x"})
 	b.write(obj{"path": "changed", "content": "x", "unsafe_overwrite": true})

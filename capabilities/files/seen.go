@@ -80,18 +80,31 @@ func (s *seen) set(p capabilities.Path, c content) {
 	s.sums[p.Abs] = c
 }
 
-func (s *seen) has(p capabilities.Path) bool {
+// content does not wait.
+func (s *seen) content(p capabilities.Path) (content, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.sums[p.Abs]
-	return ok
+	c, ok := s.sums[p.Abs]
+	return c, ok
+}
+
+// await waits until the hash of p is there, if it is on its way, or for the context.
+func (s *seen) await(ctx context.Context, p capabilities.Path) error {
+	c, _ := s.content(p)
+	if c.late == nil {
+		return nil
+	}
+	select {
+	case <-c.late.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // get waits for a hash that is on its way; for one that did not come it is no content's.
 func (s *seen) get(p capabilities.Path) (sum, bool) {
-	s.mu.Lock()
-	c, ok := s.sums[p.Abs]
-	s.mu.Unlock()
+	c, ok := s.content(p)
 	if c.late == nil {
 		return c.sum, ok
 	}

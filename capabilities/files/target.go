@@ -133,7 +133,7 @@ func (t *target) mayBeOverwritten() error {
 	if !t.exists || t.unsafe {
 		return nil
 	}
-	if t.seen.has(t.p) {
+	if _, ok := t.seen.content(t.p); ok {
 		return nil
 	}
 	return t.seen.mayOverwrite(t.p, sum{})

@@ -85,7 +85,9 @@ func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in write
 	hashed := make(chan struct{})
 	go func() {
 		defer close(hashed)
-		old = t.hash(ctx)
+		if old = t.hash(ctx); old == nil {
+			old = t.seen.await(ctx, t.p)
+		}
 		now = sumOf(bytesOf(in.Content))
 	}()
 	defer func() { <-hashed }()
