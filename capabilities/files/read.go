@@ -190,8 +190,8 @@ func (l *look) again(ctx context.Context, file io.ReaderAt, buffer *bufio.Reader
 		if offset == 0 && x.format.encoding == utf8BOM {
 			offset = int64(len(utf8Mark))
 		}
-		done, err := l.slice(ctx, file, buffer, offset, newlines)
-		if err != nil {
+		var done bool
+		if done, err = l.slice(ctx, file, buffer, offset, newlines); err != nil {
 			return err
 		}
 		if done {
