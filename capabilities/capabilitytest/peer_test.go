@@ -27,10 +27,10 @@ func TestPeer(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, got.Accepted)
 
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, capabilities.Notify(ctx, s.Session, counterNews, counterChanged{}), context.Canceled)
+	peer.OnNotify = func(context.Context, string, any) error { return context.Canceled }
+	require.ErrorIs(t, capabilities.Notify(t.Context(), s.Session, counterNews, counterChanged{}), context.Canceled)
 	require.Empty(t, Notified(t, peer, counterNews))
+	peer.OnNotify = nil
 
 	waited := make(chan counterChanged)
 	go func() {

@@ -211,7 +211,7 @@ func (t *target) writeFrom(content io.ReadSeeker, size int64) (atomicfile.Result
 
 func (t *target) writeError(res atomicfile.Result, err error) error {
 	switch {
-	case err == nil || res.Changed:
+	case err == nil || res.Changed, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, fs.ErrExist):
 		return errAppeared(t)

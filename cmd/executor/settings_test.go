@@ -28,6 +28,7 @@ var notSettings = map[string]string{
 	"OnCall":       "is code",
 	"TLS":          "is TLSSource without the files",
 	"OnResultLost": "is code",
+	"Woken":        "is code",
 }
 
 // isolate keeps the machine's own configuration out of a test.
