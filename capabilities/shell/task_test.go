@@ -150,8 +150,8 @@ func TestTaskKill(t *testing.T) {
 	b := newBench(t, Options{TaskGrace: 200 * time.Millisecond})
 	for name, command := range map[string]string{
 		"plain":        `echo before; sleep 8801`,
-		"cleans up":    `echo before; trap 'echo after; exit 0' TERM; sleep 8801 & wait`,
-		"ignores TERM": `echo before; trap '' TERM; sleep 8801; sleep 8801`,
+		"cleans up":    `trap 'echo after; exit 0' TERM; echo before; sleep 8801 & wait`,
+		"ignores TERM": `trap '' TERM; echo before; sleep 8801; sleep 8801`,
 		"session":      `echo before; setsid sleep 8801 & wait`,
 		"has ended":    `echo before; setsid sleep 8801 &`,
 	} {

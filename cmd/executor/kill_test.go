@@ -86,7 +86,7 @@ func endAgainAndAgain(t *testing.T, times int, how syscall.Signal) map[string]in
 	r.settle(&workers)
 	fates := r.audit(t)
 	t.Logf("%d times %v in %v, seed %d; %s", times, how, time.Since(began).Round(time.Second), seed, told(fates))
-	require.Greater(t, fates["succeeded"], times/2, "too few calls went well for the test to say much")
+	require.Greater(t, fates["succeeded"], times/5, "too few calls went well for the test to say much")
 	return fates
 }
 
