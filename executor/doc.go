@@ -40,10 +40,12 @@
 // What runs can be changed and looked at: Reconfigure changes roots, limits and the drain timeout for what begins from
 // then on; Options.TLSSource gives the TLS of each dial anew, so that certificates can be renewed; Options.OnCall is
 // told of each call that has ended, for measuring. Status says how it stands, and in Status.Overdue for how long its
-// loop has been stuck, which is 0 whether or not the brain can be reached. A stream of package redact is what
+// loop has been stuck, which is 0 whether or not the brain can be reached. Options.Woken tells it that the machine has
+// slept; who has no such news is looked after by a clock. A stream of package redact is what
 // standard.Launch.Mask takes, so that commands print no secret either.
 //
-// A call is recorded before it has an effect, and a result before it is sent. A tool that Prepares
+// A call is recorded before it has an effect, and on the disk by then; a result is recorded before it is sent, and on
+// the disk a moment later. A tool that Prepares
 // (capabilities.Tool) is called beside the disk: its reading goes on while the record is written, and its effects come
 // behind the record. Any other is called when the record is there.
 //
