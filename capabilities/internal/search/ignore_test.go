@@ -36,7 +36,7 @@ func TestIgnoreAsGit(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 1))
 	yes, no := 0, 0
-	for round, left := 0, pairs(t); left > 0; round++ {
+	for round, left := 0, pairs(t); left > 0 || min(yes, no) == 0; round++ { // a round may have rules that say nothing
 		base := tree(t, "repo/")
 		repo := filepath.Join(base, "repo")
 		run(t, repo, nil, git, "init", "-q")
@@ -79,7 +79,6 @@ func TestIgnoreAsGit(t *testing.T) {
 		}
 	}
 	t.Logf("%d ignored, %d not", yes, no)
-	assert.Positive(t, min(yes, no))
 }
 
 func quoteLines(text string) string {
