@@ -190,9 +190,10 @@ func withoutTimes(e Exit) Exit {
 	return e
 }
 
-// A writer that ends a moment after the shell belongs to the command.
+// A writer that ends a moment after the shell belongs to the command. It prints at its end only; its start,
+// which takes as long as the machine likes, is waited for.
 func TestOutputThroughProcessSubstitution(t *testing.T) {
-	c := script(t, newGroup(t), `exec > >(sed s/^/line:/); echo one; echo two`)
+	c := script(t, newGroup(t), `exec > >(sed s/^/line:/); echo one; echo two; sleep 0.3`)
 	assert.Equal(t, 0, c.Wait().Code)
 	assert.Equal(t, "line:one\nline:two\n", c.out.String())
 }
