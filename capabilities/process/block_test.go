@@ -115,7 +115,7 @@ func TestBlockedFloodIsCutAtTheEnd(t *testing.T) {
 	p.Argv[2] = `$SIG{TERM} = 'IGNORE'; ` + p.Argv[2]
 	b.start(p)
 	require.Eventually(t, func() bool { return b.list()[0].Cursors.Stdout == 64<<10 }, 10*time.Second, time.Millisecond)
-	s := b.signal(protocol.ProcessTerminate, "p", 300)
+	s := b.signal(protocol.ProcessTerminate, "p", 2000) // long enough to print more than is kept, also on a busy machine
 	assert.Equal(t, "SIGKILL", s.ExitSignal)
 	var got []byte
 	gap := false
@@ -130,7 +130,7 @@ func TestBlockedFloodIsCutAtTheEnd(t *testing.T) {
 			break
 		}
 	}
-	assert.LessOrEqual(t, len(got), 64<<10+onItsWay)
-	assert.Equal(t, len(got) == 64<<10+onItsWay, gap, "it is missing only when it is too much: a machine that is slow may kill it before")
+	assert.True(t, gap)
+	assert.Len(t, got, 64<<10+onItsWay)
 	assert.True(t, bytes.Equal(numbers(len(got)/4), got))
 }
