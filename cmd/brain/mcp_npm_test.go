@@ -157,7 +157,7 @@ func TestTypeScriptClient(t *testing.T) {
 // noSessions waits until no session is left.
 func (r *running) noSessions() {
 	r.t.Helper()
-	assert.Eventually(r.t, func() bool { return len(r.sessions()) == 0 }, 10*time.Second, 10*time.Millisecond)
+	assert.Eventually(r.t, func() bool { return len(r.sessions()) == 0 }, 20*time.Second, 10*time.Millisecond)
 }
 
 func TestInspector(t *testing.T) {

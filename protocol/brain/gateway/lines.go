@@ -37,7 +37,8 @@ const (
 // end, as that of a terminal or of a pipe that nobody reads, is left behind. It is for one
 // session. After the end of the input, answers that are under way are waited for, for
 // 10 seconds at most and not when the client does not read them, or is gone: w may have a
-// method Gone() bool to know that before a Write does.
+// method Gone() bool to know that before a Write does. After any other error than io.EOF
+// nothing is waited for.
 func Lines(r io.Reader, w io.Writer) mcp.Transport { return &lines{r: r, w: w} }
 
 type lines struct {
@@ -92,12 +93,15 @@ func (c *lineConn) read() {
 			}
 		}
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				err = fmt.Errorf("read from the client: %w", err)
+			if errors.Is(err, io.EOF) {
+				c.waitOwed()
+				c.put(line{err: err})
+				c.waitClosed()
+				return
 			}
-			c.waitOwed()
-			c.put(line{err: err})
-			c.waitClosed()
+			// Broken off, not ended: nobody waits for an answer.
+			c.put(line{err: fmt.Errorf("read from the client: %w", err)})
+			_ = c.Close()
 			return
 		}
 	}

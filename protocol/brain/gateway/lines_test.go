@@ -125,6 +125,29 @@ func TestEndOfInput(t *testing.T) {
 	})
 }
 
+// An input that is broken off has nobody behind it: nothing is waited for.
+func TestInputBrokenOff(t *testing.T) {
+	in(t, gateway.Options{}, func(t *testing.T, w *world) {
+		w.executor("one", sleepy())
+		w.ready(1)
+		r, in := io.Pipe()
+		over := make(chan error, 1)
+		w.work.Go(func() { over <- w.gate.Serve(w.ctx, gateway.Lines(r, io.Discard)) })
+		_, err := io.WriteString(in, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"typed","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sleep","arguments":{"n":100000}}}
+`)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Len(t, w.brain.Executors()[0].Sessions(), 1)
+		before := time.Now()
+		_ = in.CloseWithError(io.ErrUnexpectedEOF)
+		<-over
+		require.Less(t, time.Since(before), time.Second)
+		require.Empty(t, w.brain.Executors()[0].Sessions())
+	})
+}
+
 // A client that takes no answers is cut off when the server ends.
 func TestClientThatDoesNotRead(t *testing.T) {
 	in(t, gateway.Options{}, func(t *testing.T, w *world) {
