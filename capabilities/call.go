@@ -26,9 +26,6 @@ type CallConfig struct {
 	Tool    *RegisteredTool
 	Input   json.RawMessage // as it came; nil = {}
 	Upload  Uploader        // nil: the brain takes no artifacts
-	// Begun is closed when the call may have effects: it is recorded that it runs.
-	// nil: it may have from the start.
-	Begun <-chan struct{}
 }
 
 // Call is one run of a tool. Its methods may be called concurrently, by the
@@ -66,15 +63,6 @@ func (c *Call) Tool() *RegisteredTool { return c.config.Tool }
 
 // Input is the input as it came, an object. It is not to be written to.
 func (c *Call) Input() json.RawMessage { return c.config.Input }
-
-// Begin returns when the call may have effects. It waits for a record of the call
-// to be on the disk, with no other end, for a handler of a tool that Prepares; for
-// any other it does nothing.
-func (c *Call) Begin() {
-	if c.config.Begun != nil {
-		<-c.config.Begun
-	}
-}
 
 const (
 	// progressWait is how long one piece of progress may hold up the tool, and

@@ -25,10 +25,6 @@ type Tool struct {
 	// Command is the program that the tool runs, with its first arguments, if it is one: what a policy sees in
 	// front of the arguments of [Effect].
 	Command []string
-	// Prepares says that the handler calls Call.Begin before it does anything that
-	// lasts or can be noticed. A host may then call it while the acceptance of the
-	// call is still on its way to the disk.
-	Prepares bool
 }
 
 // ToolHandler runs one call whose input has been checked and decoded. It is the
@@ -78,7 +74,6 @@ func AddTool[In any](r *Registrar, t Tool, h func(context.Context, *Call, In) (p
 			Name: t.Name, Description: t.Description, Annotations: t.Annotations,
 			InputSchema: input.schema, OutputSchema: bytes.Clone(t.OutputSchema),
 		},
-		prepares: t.Prepares,
 		prepare: func(raw json.RawMessage) (ToolHandler, func() Effect, error) {
 			in, err := input.decode(raw)
 			if err != nil {
@@ -104,7 +99,6 @@ func checkOutputSchema(raw json.RawMessage) error {
 type RegisteredTool struct {
 	capability string
 	info       protocol.ToolInfo
-	prepares   bool
 	prepare    func(json.RawMessage) (ToolHandler, func() Effect, error)
 }
 
@@ -113,9 +107,6 @@ func (t *RegisteredTool) Info() protocol.ToolInfo { return t.info }
 
 // Capability is the name of the capability that registered the tool.
 func (t *RegisteredTool) Capability() string { return t.capability }
-
-// Prepares says that the handler waits in Call.Begin before its first effect.
-func (t *RegisteredTool) Prepares() bool { return t.prepares }
 
 // Prepare checks and decodes an input, so that a call with a bad one is refused
 // before it is accepted. The error is always a *protocol.Error with code

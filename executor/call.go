@@ -35,7 +35,6 @@ type call struct {
 	spilled string         // where the whole text of a long result is
 	ended   func(gate.End) // of the verdict; nil: nobody wants to know
 	refused atomic.Bool    // it has waited, and is not run
-	begun   chan struct{}  // closed when its acceptance is recorded and answered
 }
 
 // toolCall answers tool.call at once (spec section 6): what can be refused is
@@ -71,8 +70,6 @@ func (e *Executor) accept(p protocol.ToolCallParams) (start func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Code of others that is round the handler knows nothing of preparing.
-	prepares := tool.Prepares() && e.opts.Wrap == nil
 	if e.opts.Wrap != nil {
 		handler = e.opts.Wrap(handler)
 	}
@@ -80,22 +77,13 @@ func (e *Executor) accept(p protocol.ToolCallParams) (start func(), err error) {
 	if verdict.Refuse != nil {
 		return nil, verdict.Refuse
 	}
-	if verdict.Wait != nil {
-		prepares = false // it may never run
-	}
-	c := &call{s: s, params: p, started: time.Now(), done: make(chan struct{}), begun: make(chan struct{}), ended: verdict.Ended}
-	c.caps = capabilities.NewCall(capabilities.CallConfig{Session: s.caps, ID: p.ToolCallID, Tool: tool, Input: p.Input, Begun: c.begun})
+	c := &call{s: s, params: p, started: time.Now(), done: make(chan struct{}), ended: verdict.Ended}
+	c.caps = capabilities.NewCall(capabilities.CallConfig{Session: s.caps, ID: p.ToolCallID, Tool: tool, Input: p.Input})
 	if err := e.begin(c); err != nil {
 		c.notStarted(err)
 		return nil, err
 	}
-	early := false
-	prepare := func() {
-		if early = prepares; early {
-			go c.run(handler)
-		}
-	}
-	state, err := e.box.AcceptWith(p, tool.Info().Annotations.ReadOnly, prepare)
+	state, err := e.box.Accept(p, tool.Info().Annotations.ReadOnly)
 	if err != nil || state != outbox.Fresh {
 		e.finished(c)
 		c.notStarted(err)
@@ -104,12 +92,7 @@ func (e *Executor) accept(p protocol.ToolCallParams) (start func(), err error) {
 	if verdict.Wait != nil {
 		handler = c.waits(verdict.Wait, handler)
 	}
-	return func() {
-		close(c.begun)
-		if !early {
-			go c.run(handler)
-		}
-	}, nil
+	return func() { go c.run(handler) }, nil
 }
 
 // begin counts the call, unless the session or the executor takes no more. What ends
@@ -153,8 +136,7 @@ func (e *Executor) finished(c *call) {
 	e.countCalls(-1)
 }
 
-// run calls the handler and records its result. Of a tool that prepares it is called
-// before the call is recorded, and waits for that on its own. A handler that does not come back
+// run calls the handler and records its result. A handler that does not come back
 // when its context has ended is given up after callGrace.
 func (c *call) run(handler capabilities.ToolHandler) {
 	ctx := c.ctx
@@ -220,7 +202,6 @@ func (c *call) guard(ctx context.Context, handler capabilities.ToolHandler) (out
 // finish records the result, once.
 func (c *call) finish(ctx context.Context, out protocol.ToolOutput, err error) {
 	c.once.Do(func() {
-		<-c.begun // one that prepares may have failed before
 		r := c.result(ctx, out, err)
 		if why := c.s.e.whyDegraded(); why != nil {
 			r.Content = append(r.Content, protocol.Content{Type: protocol.ContentText, Text: fmt.Sprintf("(%s: %v)", degraded, why)})

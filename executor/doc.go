@@ -44,10 +44,8 @@
 // slept; who has no such news is looked after by a clock. A stream of package redact is what
 // standard.Launch.Mask takes, so that commands print no secret either.
 //
-// A call is recorded before it has an effect, and on the disk by then; a result is recorded before it is sent, and on
-// the disk a moment later. A tool that Prepares
-// (capabilities.Tool) is called beside the disk: its reading goes on while the record is written, and its effects come
-// behind the record. Any other is called when the record is there.
+// A call is recorded before it runs, and a result before it is sent. Recorded is written, which survives the end of the
+// process; the disk has it a moment later. When the machine goes down before, no session comes back: no call runs twice.
 //
 // Before anything is accepted that a session wants done, the gate is asked (Options.Decide, decide.go): every
 // tool's call, and every method that starts or changes something. Package gate has the types, trust a gate made of

@@ -139,7 +139,6 @@ func (e *Exec) describe(t Tool) capabilities.Tool {
 			what, quote(t.Command), timeout.Milliseconds(), longest.Milliseconds()),
 		Annotations: protocol.Annotations{Destructive: true, OpenWorld: true},
 		Command:     t.Command,
-		Prepares:    true,
 	}
 }
 

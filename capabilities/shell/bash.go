@@ -72,7 +72,6 @@ func (s *Shell) bashTool() capabilities.Tool {
 			"The default timeout is %d ms, the longest %d ms. Long output is cut in the middle, with the whole of it in a file.",
 			s.options.Timeout.Milliseconds(), s.options.MaxTimeout.Milliseconds()),
 		Annotations: protocol.Annotations{Destructive: true, OpenWorld: true},
-		Prepares:    true,
 	}
 }
 
@@ -107,17 +106,13 @@ func (s *Shell) bash(ctx context.Context, call *capabilities.Call, in bashInput)
 	}
 
 	report := newReport(call, s.options)
-	var started time.Time
+	started := time.Now()
 	p, err := state.group.Start(spawn.Command{
 		Script: in.Command + "\n", // a backslash at the very end goes on to the next line, as in a file
 		Dir:    dir,
 		Env:    env,
 		Stdout: report.sink(protocol.StreamStdout),
 		Stderr: report.sink(protocol.StreamStderr),
-		Ready: func() {
-			call.Begin()
-			started = time.Now()
-		},
 	})
 	if err != nil {
 		return protocol.ToolOutput{}, startError(err)

@@ -90,11 +90,7 @@ func Start(ctx context.Context, call *capabilities.Call, group *spawn.Group, c s
 	if ctx.Err() != nil {
 		return nil, endError(endingOf(ctx), true, l.Timeout)
 	}
-	var started time.Time
-	c.Ready = func() {
-		call.Begin()
-		started = time.Now()
-	}
+	started := time.Now()
 	p, err := group.Start(c)
 	if err != nil {
 		return nil, StartError(err)

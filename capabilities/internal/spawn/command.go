@@ -49,9 +49,6 @@ type Command struct {
 	// terminal (the far side of a PTY). The caller keeps it and closes it. Stdin, Stdout, Stderr,
 	// Input and Merge are then not used. Unix only.
 	Terminal *os.File
-	// Ready, if set, is called when all is prepared, right before the start. It may wait; the start
-	// cannot be taken back there.
-	Ready func()
 	// Extra become descriptors 3, 4, … of the child. The caller keeps them and closes them.
 	Extra []*os.File
 

@@ -147,13 +147,6 @@ func (g *Group) forget(p *Process) {
 
 // start makes the pipes, starts the child and the goroutines that belong to it.
 func start(g *Group, c Command, m mark) (_ *Process, err error) {
-	ready := func() {}
-	if c.Ready != nil {
-		ready = sync.OnceFunc(c.Ready)
-	}
-	if g.launch != nil && g.launch.Hook != nil {
-		ready() // what a hook does is noticed by others
-	}
 	file, argv, script, err := c.program(g.launch)
 	if err != nil {
 		return nil, err
@@ -199,7 +192,6 @@ func start(g *Group, c Command, m mark) (_ *Process, err error) {
 		Files: files,
 		Sys:   attributes(c),
 	}
-	ready()
 	proc, labelled, err := g.fork(file, argv, attr, m.label)
 	for wait := time.Millisecond; err != nil && busy(err) && wait < 200*time.Millisecond; wait *= 2 {
 		// A program that was written a moment ago is still open for writing in a child that is

@@ -15,16 +15,8 @@ const retryFull = time.Second
 
 // save writes a record of e and waits for it. When that fails the entry is in memory
 // only, until there is room. b.mu is held, and let go meanwhile.
-func (b *Box) save(e *entry, record journal.Entry) { b.saveWith(e, record, nil) }
-
-// saveWith is save that calls meanwhile, if any, before it waits.
-func (b *Box) saveWith(e *entry, record journal.Entry, meanwhile func()) {
-	if staged := b.write(e, record, func(s *journal.Staged) error {
-		if meanwhile != nil {
-			meanwhile()
-		}
-		return s.Wait()
-	}); staged != nil {
+func (b *Box) save(e *entry, record journal.Entry) {
+	if staged := b.write(e, record, (*journal.Staged).Wait); staged != nil {
 		b.saved(e, staged.Ref())
 		staged.Release()
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/agent-executor/executor/executor/internal/outbox/journal"
 )
 
-// lateBy is how long the record of a result may wait for the disk. A result is sent as
+// lateBy is how long a record may wait for the disk. A result is sent as
 // soon as it is written: that survives the end of the process, and until the disk has it
 // too the machine's memory and the brain have it. Only when the power fails within this
-// time, and the brain has not got it, is a result replaced by outcome_unknown. Most are
-// brought to the disk earlier, by the next acceptance, and so cost no sync of their own.
+// time, and the brain has not got it, is a result replaced by outcome_unknown. What has
+// come within that time has one sync.
 const lateBy = 50 * time.Millisecond
 
 // late is a record that is written, and not synced.

@@ -31,6 +31,7 @@ func TestResultIsSyncedLate(t *testing.T) {
 	b := openIn(t, dir)
 	_, err := b.Accept(call("s", "c", ""), false)
 	require.NoError(t, err)
+	awaitLate(t, b)
 	b.mu.Lock()
 	accepted := b.calls[key{"s", "c"}].ref
 	b.mu.Unlock()

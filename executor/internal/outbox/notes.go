@@ -3,11 +3,13 @@ package outbox
 import (
 	"bytes"
 	"maps"
+	"time"
 )
 
 // A note is a small value under a key of a scope, which is a session's assignment. It
 // is written before Note returns and not synced: so it is there after a kill, and costs
-// no wait for the disk. After a power loss the newest notes may be missing.
+// no wait for the disk. After a power loss the newest notes may be missing; where a start of
+// the machine has a name, the Box is Wounded then.
 //
 // Its record has the head of a call, with the scope and the key in place of the two ids
 // and the value behind them. A note that is forgotten leaves a record that says so, for
@@ -21,8 +23,10 @@ type notes map[string]*entry
 // Note keeps a value under a key, in place of the one that was there. Notes under one
 // key come one after another. On a full disk it is kept in memory only, as calls are.
 func (b *Box) Note(scope, name string, value []byte) {
+	b.mayLag()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.lag.last = time.Now()
 	e := b.notes[scope][name]
 	if e == nil {
 		e = &entry{key: key{scope, name}, phase: phaseNote}

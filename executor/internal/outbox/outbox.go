@@ -1,16 +1,17 @@
 // Package outbox is the journal of tool calls accepted and of results owed: what
 // makes a call run at most once and its result arrive. Recorded before answered, on
-// both steps:
+// both steps, and on the disk soon:
 //
-//	state, err := box.Accept(params, readOnly) // before the call runs; on the disk
-//	err = box.Put(result)                      // before the result is sent; on the disk soon
+//	state, err := box.Accept(params, readOnly) // before the call runs
+//	err = box.Put(result)                      // before the result is sent
 //	result, ok := box.Peek(nil)                // the oldest one owed
 //	err = box.Ack(session, call)               // the brain has stored it
 //
-// A Box in a directory survives a kill and a power loss. After one, a call that was
-// accepted and has no result is owed a failed one, outcome_unknown: it is never run
-// again. Nothing of a read-only call is waited for to be on the disk: after a kill it
-// is there, after a power loss it may run again, which harms nobody.
+// A Box in a directory survives a kill: after one, a call that was accepted and has no
+// result is owed a failed one, outcome_unknown. After a power loss, in or soon after
+// which the last acceptances may be missing, it is Wounded, so that no session comes back.
+// Either way no call runs again. Only a read-only one may, after a power loss, which harms
+// nobody.
 //
 // While the disk is full the Box goes on in memory, within a limit, and says so with
 // Degraded; what is there only is written as soon as there is room.
@@ -21,7 +22,8 @@
 //	wait.go     waiting until nothing is owed
 //	record.go   what is written of a call
 //	durable.go  writing it; the disk being full; reading results again
-//	late.go     results that the disk gets a moment after they are sent
+//	late.go     what the disk gets a moment after it was written
+//	lag.go      that acceptances are among it
 //	restart.go  Open: what the last process has left
 //	compact.go  the log is kept small
 package outbox
@@ -60,6 +62,7 @@ type Box struct {
 	closing chan struct{}  // closed by Close
 
 	flushing sync.Mutex // held while what is late is synced; taken before mu
+	lag      lag
 
 	mu         sync.Mutex // taken before the journal's; never held while the disk is waited for
 	calls      map[key]*entry
@@ -124,6 +127,7 @@ func (b *Box) Close() error {
 	b.wake()
 	b.mu.Unlock()
 	b.work.Wait()
+	b.lag.calming.Wait()
 	if b.journal == nil {
 		return nil
 	}
@@ -166,18 +170,15 @@ func (b *Box) known(p protocol.ToolCallParams, d digest) (State, error) {
 	return Done, nil
 }
 
-// Accept records that a call will be run, before it returns. Only for Fresh is the
+// Accept records that a call will be run, before it returns; the disk has it a moment
+// later. Only for Fresh is the
 // caller to run it; the other states are those of Lookup, for a repeat that came at
 // the same time.
 func (b *Box) Accept(p protocol.ToolCallParams, readOnly bool) (State, error) {
-	return b.AcceptWith(p, readOnly, nil)
-}
-
-// AcceptWith is Accept that calls meanwhile when the record of a fresh call is about to
-// be written: what it begins goes on beside the disk. It is not called when
-// there is no disk to wait for. It must not wait.
-func (b *Box) AcceptWith(p protocol.ToolCallParams, readOnly bool, meanwhile func()) (State, error) {
 	d := digestOf(p)
+	if !readOnly {
+		b.mayLag()
+	}
 	b.mu.Lock()
 	if b.calls[key{p.SessionID, p.ToolCallID}] != nil {
 		return b.known(p, d)
@@ -188,7 +189,7 @@ func (b *Box) AcceptWith(p protocol.ToolCallParams, readOnly bool, meanwhile fun
 	}
 	e := &entry{key: key{p.SessionID, p.ToolCallID}, digest: d, readOnly: readOnly}
 	b.calls[e.key] = e
-	b.saveWith(e, journal.Entry{Kind: kindAccept, Head: headOf(e), Sync: !readOnly}, meanwhile)
+	b.saveAcceptance(e, journal.Entry{Kind: kindAccept, Head: headOf(e), Sync: !readOnly})
 	return Fresh, nil
 }
 

@@ -492,23 +492,3 @@ func TestModel(t *testing.T) {
 		})
 	})
 }
-
-// What may go on beside the disk is begun once, for a fresh call, and not where there is no disk.
-func TestMeanwhile(t *testing.T) {
-	both(t, func(t *testing.T, open func() *Box) {
-		b, begun := open(), 0
-		for _, want := range []State{Fresh, Running} {
-			state, err := b.AcceptWith(call("s", "c", ""), false, func() {
-				begun++
-				b.Owed() // it may use the box
-			})
-			require.NoError(t, err)
-			require.Equal(t, want, state)
-		}
-		if b.journal == nil {
-			require.Zero(t, begun)
-		} else {
-			require.Equal(t, 1, begun)
-		}
-	})
-}

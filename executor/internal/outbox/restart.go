@@ -23,7 +23,10 @@ const muchRead = 1 << 20
 // dir is a box that ends with the process. What the last process has left is there: results owed, oldest first; for
 // calls it has not finished, results that say so; results that answer repeats. No
 // damage is an error: Losses tells it.
-func Open(dir string) (*Box, error) {
+func Open(dir string) (*Box, error) { return open(dir, journal.Boot()) }
+
+// open is Open on a machine whose present start has that name.
+func open(dir, boot string) (*Box, error) {
 	b := &Box{calls: map[key]*entry{}, kept: map[string]*keeping{}, notes: map[string]notes{}, unsaved: map[*entry]struct{}{}, closing: make(chan struct{})}
 	if dir == "" {
 		return b, nil
@@ -34,7 +37,7 @@ func Open(dir string) (*Box, error) {
 	}
 	left, noted := leftovers{}, leftovers{}
 	var err error
-	if b.journal, b.losses, err = journal.Open(dir, func(r journal.Record) {
+	if b.journal, b.losses, err = journal.Open(dir, boot, func(r journal.Record) {
 		if r.Kind == kindNote {
 			noted.visit(r)
 		} else {

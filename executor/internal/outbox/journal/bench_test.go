@@ -71,7 +71,7 @@ func rawAppend(b *testing.B, size int) func() {
 }
 
 func journalWrite(b *testing.B, size int) func() {
-	j, _, err := Open(b.TempDir(), func(Record) {})
+	j, _, err := Open(b.TempDir(), "boot", func(Record) {})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, j.Close()) })
 	e := Entry{Kind: 1, Head: []byte("head"), Body: bytes.Repeat([]byte("x"), size), Sync: true}

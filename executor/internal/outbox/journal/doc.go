@@ -25,5 +25,6 @@
 //	record.go   a record as bytes; finding records in bytes that may be damaged
 //	recover.go  Open: what is there, what was lost
 //	body.go     bodies in files of their own
+//	lag.go      records that are relied upon before the disk has them
 //	compact.go  which segment is worth to be emptied, and emptying it
 package journal

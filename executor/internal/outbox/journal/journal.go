@@ -34,6 +34,7 @@ var ErrClosed = errors.New("the journal is closed")
 // Journal is used concurrently. Whoever opened it closes it.
 type Journal struct {
 	dir    string
+	boot   string        // the start of the machine; "" = it has no name
 	bodies atomic.Uint64 // the last number given to a body's file
 
 	manifest *manifest
@@ -227,10 +228,14 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.closed = true
-	var errs []error
+	errs := []error{j.finish()}
+	if j.manifest != nil && errs[0] == nil {
+		_, err := j.SetLagging(false)
+		errs = append(errs, err)
+	}
 	for _, s := range j.segments {
 		if !s.sealed {
-			errs = append(errs, syncData(s.f))
+			errs = append(errs, syncData(s.f)) // what was marked
 		}
 		errs = append(errs, s.f.Close())
 	}

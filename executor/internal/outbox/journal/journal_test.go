@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // reopen opens a journal and returns its records by their heads, the newest of each.
 func reopen(t testing.TB, dir string) (*Journal, map[string]Record, []Loss) {
 	found := map[string]Record{}
-	j, losses, err := Open(dir, func(r Record) {
+	j, losses, err := Open(dir, "boot", func(r Record) {
 		head := string(r.Head)
 		if old, ok := found[head]; !ok || old.Seq <= r.Seq {
 			r.Head = nil
@@ -166,9 +166,9 @@ func TestStrangeFiles(t *testing.T) {
 	newer := headerOf(1, 1000)
 	newer[8]++
 	require.NoError(t, os.WriteFile(filepath.Join(dir, segmentName(1)), newer, 0o600))
-	_, _, err := Open(dir, func(Record) {})
+	_, _, err := Open(dir, "boot", func(Record) {})
 	require.ErrorIs(t, err, errNewer)
-	_, _, err = Open(filepath.Join(dir, "nowhere"), func(Record) {})
+	_, _, err = Open(filepath.Join(dir, "nowhere"), "boot", func(Record) {})
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 

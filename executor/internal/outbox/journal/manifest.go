@@ -44,6 +44,17 @@ type listing struct {
 	Segments   []uint64 `json:"segments"`
 	// Incomplete: calls may have been accepted of which there is no record.
 	Incomplete bool `json:"incomplete,omitempty"`
+	// Lagging names the start of the machine in which records are relied upon that may not
+	// be on the disk yet; "" = there are none.
+	Lagging string `json:"lagging,omitempty"`
+}
+
+// list makes the segments those that are listed.
+func (l *listing) list(segments []*segment) {
+	l.Segments = l.Segments[:0]
+	for _, s := range segments {
+		l.Segments = append(l.Segments, s.id)
+	}
 }
 
 // openManifest reads the manifest, or makes one with a new id. problem is what is wrong
@@ -111,11 +122,13 @@ func (m *manifest) change(how func(*listing)) error {
 			return fmt.Errorf("make the journal's manifest: %w", err)
 		}
 	}
-	if _, err = m.f.WriteAt(slot, 0); err == nil {
+	// The one that the last change has written first is on the disk.
+	first := int64(m.is.Generation%2) * slotSize
+	if _, err = m.f.WriteAt(slot, first); err == nil {
 		err = syncData(m.f)
 	}
 	if err == nil {
-		_, err = m.f.WriteAt(slot, slotSize) // on the disk with the next change
+		_, err = m.f.WriteAt(slot, slotSize-first) // on the disk with the next change
 	}
 	if err != nil {
 		return fmt.Errorf("write the journal's manifest: %w", err)

@@ -36,10 +36,10 @@ func (l Loss) String() string {
 
 // Open opens the journal in dir, which must be there and belong to this process alone,
 // and hands over every record that is whole. It is not stopped by any damage: what was
-// lost is reported. The error is of a disk that cannot be read or written, or of files
+// lost is reported. boot is the machine's present start, [Boot]. The error is of a disk that cannot be read or written, or of files
 // of a newer version.
-func Open(dir string, found func(Record)) (*Journal, []Loss, error) {
-	j := &Journal{dir: dir, nextID: 1, nextSize: firstSegment}
+func Open(dir, boot string, found func(Record)) (*Journal, []Loss, error) {
+	j := &Journal{dir: dir, boot: boot, nextID: 1, nextSize: firstSegment}
 	ids, bodies, losses, err := j.list()
 	if err != nil {
 		return nil, nil, err
@@ -80,7 +80,11 @@ func Open(dir string, found func(Record)) (*Journal, []Loss, error) {
 		}
 		losses = append(losses, l.losses...)
 	}
-	if err := j.judge(losses); err != nil && !isFull(err) {
+	err = j.judge(losses)
+	if err == nil {
+		err = j.catchUp()
+	}
+	if err != nil && !isFull(err) {
 		_ = j.Close()
 		return nil, nil, err
 	}
@@ -118,6 +122,9 @@ func (j *Journal) missing(ids []uint64, problem string) (losses []Loss) {
 			lose(segmentName(id), "the file is gone")
 		}
 	}
+	if j.wentDown() {
+		lose(manifestName, "the machine went down before the last records were on the disk: calls may have been accepted of which there is no record")
+	}
 	if is.Incomplete {
 		lose(manifestName, "calls were accepted of which there is no record")
 	}
@@ -134,10 +141,7 @@ func (j *Journal) judge(losses []Loss) error {
 	lost := slices.ContainsFunc(losses, func(l Loss) bool { return !l.Torn })
 	return j.manifest.change(func(l *listing) {
 		l.Incomplete = l.Incomplete || lost
-		l.Segments = l.Segments[:0]
-		for _, s := range j.segments {
-			l.Segments = append(l.Segments, s.id)
-		}
+		l.list(j.segments)
 	})
 }
 
@@ -240,6 +244,7 @@ func (j *Journal) load(id uint64, visit func(Record)) (*loaded, error) {
 	}
 	records, gaps, end := scan(b, segmentHeader)
 	s.end.Store(int64(end))
+	s.synced = int64(end) // see catchUp
 	for _, r := range records {
 		if r.badMark {
 			l.lose(int64(r.off+markOffset), 4, "whether a record was acknowledged is damaged; it is taken for not")
