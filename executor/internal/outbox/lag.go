@@ -23,8 +23,8 @@ type lag struct {
 	calming sync.WaitGroup
 
 	// Guarded by the Box's.
-	told    bool // that it lags
-	writing int  // acceptances that rely on it
+	told    bool      // that it lags
+	writing int       // acceptances that rely on it
 	last    time.Time // that something was written that relies on it
 }
 
