@@ -24,7 +24,7 @@ type lag struct {
 
 	// Guarded by the Box's.
 	told    bool      // that it lags
-	writing int       // acceptances that rely on it
+	writing int       // records that rely on it
 	last    time.Time // that something was written that relies on it
 }
 

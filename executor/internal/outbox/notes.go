@@ -33,7 +33,9 @@ func (b *Box) Note(scope, name string, value []byte) {
 		b.addNote(e)
 	}
 	e.value = bytes.Clone(value)
+	b.lag.writing++
 	b.save(e, noteOf(e))
+	b.lag.writing--
 	b.compactLater()
 }
 
