@@ -36,7 +36,7 @@ func execTrue(b *testing.B, argv ...string) {
 }
 
 // BenchmarkStart is process.start of a program that ends at once, with the wait for its end, beside
-// posix_spawn with pipes in C and os/exec with pipes. Goals: p50 ≤ 1.5 times that of C; 8 in flight ≥ 1.3
+// posix_spawn with pipes in C and os/exec with pipes, and beside those right behind a trivial call. Goals: p50 ≤ 1.5 times that of C; 8 in flight ≥ 1.3
 // times as many as one after another; beside a heap of 1 GB in the executor ≤ 1.1 times that without.
 func BenchmarkStart(b *testing.B) {
 	const program = "/bin/true"
@@ -52,6 +52,7 @@ func BenchmarkStart(b *testing.B) {
 			own, bare, std := timed(200, ours), c(200), timed(200, func() { execTrue(b, program) })
 			f.over("over-c", own, bare)
 			f.over("over-os/exec", own, std)
+			f.over("over-call-and-c", own, s.behindCall(50, func() { c(1) }))
 			f.times("ours", own)
 			f.times("c", bare)
 			one, eight, many := inFlight(1, 160, ours), inFlight(8, 320, ours), inFlight(32, 320, ours)
@@ -76,6 +77,7 @@ func BenchmarkBashTool(b *testing.B) {
 		for range benchRounds {
 			own, std := timed(100, ours), timed(100, func() { execTrue(b, "bash", "-c", "true") })
 			f.over("over-os/exec", own, std)
+			f.over("over-call-and-os/exec", own, s.behindCall(100, func() { execTrue(b, "bash", "-c", "true") }))
 			f.times("ours", own)
 			f.times("os/exec", std)
 			one, eight := inFlight(1, 80, ours), inFlight(8, 160, ours)
@@ -116,6 +118,8 @@ func BenchmarkRunShell(b *testing.B) {
 			f.times("builtin", builtin)
 			program, by := timed(100, run("/bin/true")), timed(100, func() { bare("/bin/true") })
 			f.over("program-over-bare-shell", program, by)
+			f.over("program-over-call-and-bare-shell", program, s.behindCall(100, func() { bare("/bin/true") }))
+			f.over("builtin-over-call-and-bare-shell", builtin, s.behindCall(100, func() { bare(":") }))
 			f.times("program", program)
 			f.times("bare-shell", by)
 		}
