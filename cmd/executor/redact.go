@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,16 +161,59 @@ func maskResults(r *redact.Redactor) func(capabilities.ToolHandler) capabilities
 				c := &out.Content[i]
 				c.Text, c.URL, c.Name, c.Data = r.MaskString(c.Text), r.MaskString(c.URL), r.MaskString(c.Name), r.Mask(c.Data)
 			}
-			if out.Structured != nil {
-				if raw, bad := json.Marshal(out.Structured); bad == nil {
-					if masked := r.Mask(raw); string(masked) != string(raw) {
-						out.Structured = json.RawMessage(masked)
-					}
-				}
-			}
+			out.Structured = maskStructured(r, out.Structured)
 			return out, maskError(r, err)
 		}
 	}
+}
+
+// maskStructured masks what is in a value, each text of it as it is, not as JSON writes it: a secret that is broken
+// over lines has other bytes there. A value without secrets stays what it is.
+func maskStructured(r *redact.Redactor, v any) any {
+	if v == nil {
+		return nil
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return v // whoever sends it has the same error
+	}
+	numbers := json.NewDecoder(bytes.NewReader(raw))
+	numbers.UseNumber()
+	var plain any
+	if numbers.Decode(&plain) != nil {
+		return v
+	}
+	if masked, changed := maskValue(r, plain); changed {
+		return masked
+	}
+	return v
+}
+
+// maskValue is maskStructured of a decoded value. A number that is a secret becomes a text.
+func maskValue(r *redact.Redactor, v any) (masked any, changed bool) {
+	switch v := v.(type) {
+	case string:
+		text := r.MaskString(v)
+		return text, text != v
+	case json.Number:
+		if text := r.MaskString(v.String()); text != v.String() {
+			return text, true
+		}
+	case []any:
+		for i := range v {
+			m, c := maskValue(r, v[i])
+			v[i], changed = m, changed || c
+		}
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for name, member := range v {
+			m, c := maskValue(r, member)
+			text := r.MaskString(name)
+			all[text], changed = m, changed || c || text != name
+		}
+		return all, changed
+	}
+	return v, changed
 }
 
 // maskError is err with its text masked; what kind it is stays.

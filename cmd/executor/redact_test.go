@@ -59,6 +59,20 @@ func TestMaskResults(t *testing.T) {
 	assert.Equal(t, "***************", string(out.Content[1].Data))
 	assert.JSONEq(t, `{"stdout":"***************","exit_code":3}`, string(inJSON(t, out.Structured)))
 
+	broken := map[string]any{"lines": []any{"the-sec\nret-0123", 1}, "kept": 12345678901234567, "the-secret-0123": true}
+	handler2 := maskResults(hide.Secrets())(func(context.Context, *capabilities.Call) (protocol.ToolOutput, error) {
+		return protocol.ToolOutput{Structured: broken}, nil
+	})
+	out, got = handler2(t.Context(), nil)
+	require.NoError(t, got)
+	text := string(inJSON(t, out.Structured))
+	assert.NotContains(t, text, "sec")
+	assert.NotContains(t, text, "0123\"")
+	assert.Contains(t, text, `"kept":12345678901234567`)
+	hide.Add("12345678901234567")
+	out, _ = handler2(t.Context(), nil)
+	assert.Contains(t, string(inJSON(t, out.Structured)), `"kept":"*****************"`)
+
 	err = errors.New("plain")
 	_, got = handler(t.Context(), nil)
 	assert.Same(t, err, got)

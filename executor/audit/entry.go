@@ -18,6 +18,7 @@ const (
 	EventDecided Event = "decided" // it is done, or not
 	EventEnded   Event = "ended"   // what was done has ended
 	EventLost    Event = "lost"    // lines could not be written before this one
+	EventRemoved Event = "removed" // the files before this line were removed while they were written
 	EventTorn    Event = "torn"    // the last line of a crash was cut off, and removed
 )
 

@@ -12,7 +12,7 @@
 // shows. The file head says what the last line was, so that lines missing at the end show too. None of
 // this hinders somebody who can write all the files and knows how it is done: for that, copy the log elsewhere.
 //
-// log.go writes and rotates, open.go finds the end of what is there; read.go reads, verifies and follows.
+// log.go writes and rotates, removed.go goes on when files are removed meanwhile, open.go finds the end of what is there; read.go reads, verifies and follows.
 package audit
 
 import (
@@ -117,6 +117,9 @@ func (l *Log) fail(err error) error {
 
 // append writes a line. When that fails the file is as it was. l.mu is held.
 func (l *Log) append(e Entry) (uint64, error) {
+	if err := l.again(); err != nil {
+		return 0, err
+	}
 	if err := l.rotate(); err != nil {
 		return 0, err
 	}

@@ -65,6 +65,9 @@ func Verify(dir string) (Report, error) {
 			case e.Seq != r.Last+1:
 				r.problem("%s: lines %d to %d are not there", where, r.Last+1, e.Seq-1)
 			}
+			if e.Event == EventRemoved {
+				r.problem("%s: %s", where, e.Text)
+			}
 			prev = hashOf(line)
 			r.Lines, r.Last, r.Lost = r.Lines+1, e.Seq, r.Lost+e.Lines
 			if e.Seq == seq {
