@@ -204,6 +204,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 
 	required := open(t, Options{Dir: filepath.Join(t.TempDir(), "x"), MaxBytes: 1, Required: true})
 	require.NoError(t, os.RemoveAll(required.options.Dir))
+	require.NoError(t, os.WriteFile(required.options.Dir, nil, 0o600)) // in its place, so that it cannot be made again
 	_, err := required.Write(Entry{})
 	require.ErrorContains(t, err, "the audit log cannot be written")
 }
