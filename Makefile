@@ -18,7 +18,8 @@ build: ## the two programs, into bin/
 # More packages at once than there are processors: many tests wait for a clock. Those that take longest begin first.
 # Vet is a part of lint.
 SLOW = ./cmd/executor ./executor ./capabilities/shell ./capabilities/internal/spawn ./protocol/brain/gateway
-test: export GORACE ?= atexit_sleep_ms=0 no_huge_pages_for_shadow=0
+# The race detector maps its memory of a large object anew at each allocation unless it is told to clear it in place.
+test: export GORACE ?= atexit_sleep_ms=0 no_huge_pages_for_shadow=0 clear_shadow_mmap_threshold=16777216
 test: ## all tests, with the race detector
 	$(GO) test -race -vet=off -p 4 -timeout 8m -ldflags='-s -w' $(SLOW) ./...
 
