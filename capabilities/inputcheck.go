@@ -398,23 +398,24 @@ func (c *inputCheck) skipLiteral() bool {
 	return c.pos > start
 }
 
-// skipString looks for the quote at the end, and for backslashes only before that.
+// skipString looks for the quote at the end: the first that an even number of
+// backslashes is in front of.
 func (c *inputCheck) skipString() bool {
-	quote := -1
-	for i := c.pos + 1; ; {
-		if quote < i { // the last one was not the end
-			n := bytes.IndexByte(c.data[min(i, len(c.data)):], '"')
-			if n < 0 {
-				return false
-			}
-			quote = i + n
-		}
-		n := bytes.IndexByte(c.data[i:quote], '\\')
+	start := c.pos + 1
+	for i := start; ; i++ {
+		n := bytes.IndexByte(c.data[i:], '"')
 		if n < 0 {
-			c.pos = quote + 1
+			return false
+		}
+		i += n
+		slashes := i
+		for slashes > start && c.data[slashes-1] == '\\' {
+			slashes--
+		}
+		if (i-slashes)%2 == 0 {
+			c.pos = i + 1
 			return true
 		}
-		i += n + 2
 	}
 }
 

@@ -49,6 +49,7 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 	rawMessage      = reflect.TypeFor[json.RawMessage]()
 	timeTime        = reflect.TypeFor[time.Time]()
+	longText        = reflect.TypeFor[LongText]()
 )
 
 // typeWalk finds the types whose schema is not that of their kind, and those that
@@ -72,6 +73,9 @@ func (w typeWalk) walk(t reflect.Type) error {
 		return nil
 	case t == timeTime:
 		w.schemas[t] = &jsonschema.Schema{Type: "string", Format: "date-time"}
+		return nil
+	case t == longText:
+		w.schemas[t] = &jsonschema.Schema{Type: "string"}
 		return nil
 	case reflect.PointerTo(t).Implements(jsonUnmarshaler):
 		w.schemas[t] = &jsonschema.Schema{}

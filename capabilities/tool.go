@@ -110,8 +110,8 @@ func (t *RegisteredTool) Capability() string { return t.capability }
 
 // Prepare checks and decodes an input, so that a call with a bad one is refused
 // before it is accepted. The error is always a *protocol.Error with code
-// invalid_params that names the member. The handler may be called once or more;
-// input is not kept.
+// invalid_params that names the member. The handler may be called once or more, and
+// input must stay as it is for as long as that: a [LongText] refers to it.
 //
 // Checked in this order: the input is an object (absent and null stand for an
 // empty one); it has no unknown member at any depth; no required member is

@@ -229,21 +229,26 @@ func (w *Workspace) walk(name string, follow bool) (cur string, err error) {
 		return "", w.outside(name)
 	}
 	cur, rest := w.start(name)
+	var missing *openRoot // cur is not there; it is in this root, and so is what would be below
 	for links := 0; len(rest) > 0; {
 		step := rest[0]
 		rest = rest[1:]
 		if step == ".." {
-			cur = filepath.Dir(cur)
+			cur, missing = filepath.Dir(cur), nil
 			continue
 		}
 		next := filepath.Join(cur, step)
-		info, err := w.lstat(next)
 		root, _ := w.locate(next)
+		if root != nil && root == missing {
+			cur = next
+			continue
+		}
+		info, err := w.lstat(next)
 		switch {
 		case err != nil && root == nil:
 			return "", w.outside(name)
 		case errors.Is(err, fs.ErrNotExist):
-			cur = next
+			cur, missing = next, root
 			continue
 		case err != nil:
 			return "", FileError(err, w.display(next))

@@ -52,7 +52,14 @@ func whyNot(content []byte, old string) string {
 			return fmt.Sprintf(": the file has other line ends; with plain newlines it is there %s", times(n))
 		}
 	}
+	content = bytes.TrimPrefix(content, []byte(utf8Mark))
+	if why := lookalike(content, old); why != "" {
+		return why
+	}
 	why := ""
+	if bare, ok := strings.CutSuffix(old, "\n"); ok && bare != "" && bytes.HasSuffix(content, []byte(bare)) {
+		why = "; the file has no newline at its end, and old_string has"
+	}
 	if strings.ContainsRune(old, utf8.RuneError) {
 		why = "; U+FFFD in a text that was read stands for a byte that is not UTF-8: choose a piece without it"
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
@@ -102,30 +103,40 @@ func mustBeFile(info fs.FileInfo, p capabilities.Path) error {
 }
 
 // makeDir opens the directory abs and makes it and those above it when they are
-// not there. made are the new ones, outermost first, also when there is an error.
+// not there. made are the new ones, outermost first, also when there is an error. It goes
+// down by handles: a path may have two thousand directories.
 func makeDir(w *capabilities.Workspace, abs string) (dir *os.Root, made []capabilities.Path, err error) {
 	p, err := w.ResolveWrite(capabilities.QuoteName(abs))
 	if err != nil {
 		return nil, nil, err
 	}
-	dir, err = p.OpenDir()
-	if !errors.Is(err, protocol.ErrNotFound) {
-		return dir, nil, err
+	if dir, err = p.Root.OpenRoot("."); err != nil {
+		return nil, nil, capabilities.FileError(err, p.Display)
 	}
-	parent, made, err := makeDir(w, filepath.Dir(p.Abs))
-	if err != nil {
-		return nil, made, err
+	at := strings.TrimSuffix(p.Abs, p.Rel) // the root itself
+	for step := range strings.SplitSeq(p.Rel, string(filepath.Separator)) {
+		if step == "." || step == "" {
+			continue
+		}
+		at = filepath.Join(at, step)
+		next, err := capabilities.OpenChild(dir, step)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = dir.Mkdir(step, 0o777); err == nil {
+				if d, err := w.ResolveWrite(capabilities.QuoteName(at)); err == nil {
+					made = append(made, d)
+				}
+			}
+			if err == nil || errors.Is(err, fs.ErrExist) {
+				next, err = capabilities.OpenChild(dir, step)
+			}
+		}
+		dir.Close()
+		if err != nil {
+			return nil, made, capabilities.FileError(err, p.Display)
+		}
+		dir = next
 	}
-	defer parent.Close()
-	err = parent.Mkdir(filepath.Base(p.Abs), 0o777)
-	switch {
-	case err == nil:
-		made = append(made, p)
-	case !errors.Is(err, fs.ErrExist):
-		return nil, made, capabilities.FileError(err, p.Display)
-	}
-	dir, err = p.OpenDir()
-	return dir, made, err
+	return dir, made, nil
 }
 
 // unmakeDirs removes directories that makeDir made for nothing. One that

@@ -16,11 +16,11 @@ const (
 )
 
 type writeInput struct {
-	Path            string `json:"path" jsonschema:"the file, relative to the workspace or absolute"`
-	Content         string `json:"content" jsonschema:"the whole new content"`
-	Mode            string `json:"mode,omitempty" jsonschema:"overwrite (default), or create: the file must not exist"`
-	CreateDirs      bool   `json:"create_dirs,omitempty" jsonschema:"make missing directories"`
-	UnsafeOverwrite bool   `json:"unsafe_overwrite,omitempty" jsonschema:"replace the file even if it was not read or has changed since"`
+	Path            string                `json:"path" jsonschema:"the file, relative to the workspace or absolute"`
+	Content         capabilities.LongText `json:"content" jsonschema:"the whole new content"`
+	Mode            string                `json:"mode,omitempty" jsonschema:"overwrite (default), or create: the file must not exist"`
+	CreateDirs      bool                  `json:"create_dirs,omitempty" jsonschema:"make missing directories"`
+	UnsafeOverwrite bool                  `json:"unsafe_overwrite,omitempty" jsonschema:"replace the file even if it was not read or has changed since"`
 }
 
 // Check refuses what no file can make right.
@@ -52,15 +52,17 @@ func (f *Files) addWrite(r *capabilities.Registrar) {
 }
 
 func (f *Files) write(ctx context.Context, call *capabilities.Call, in writeInput) (out protocol.ToolOutput, err error) {
+	content, free := in.Content.Bytes()
+	defer free()
 	err = again(func() error {
-		out, err = f.writeOnce(ctx, call.Session(), in)
+		out, err = f.writeOnce(ctx, call.Session(), in, content)
 		return err
 	})
 	return out, err
 }
 
 // writeOnce takes the file's lock and does the rest under it: look, check, write.
-func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in writeInput) (out protocol.ToolOutput, err error) {
+func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in writeInput, content []byte) (out protocol.ToolOutput, err error) {
 	t, made, err := f.aim(s, in.Path, in.CreateDirs)
 	if err != nil {
 		return out, err
@@ -88,7 +90,7 @@ func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in write
 		if old = t.hash(ctx); old == nil {
 			old = t.seen.await(ctx, t.p)
 		}
-		now = sumOf(bytesOf(in.Content))
+		now = sumOf(content)
 	}()
 	defer func() { <-hashed }()
 	t.check = func() error {
@@ -98,7 +100,7 @@ func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in write
 		}
 		return t.seen.mayOverwrite(t.p, t.now)
 	}
-	res, err := t.writeFrom(strings.NewReader(in.Content), int64(len(in.Content)))
+	res, err := t.write(content)
 	if !res.Changed {
 		unmakeDirs(made)
 		return out, err
@@ -112,13 +114,13 @@ func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in write
 	if res.Created {
 		op, verb = opCreate, "Created"
 	}
-	text := fmt.Sprintf("%s %s (%s)", verb, t.p.Display, plural(int64(len(in.Content)), "byte"))
+	text := fmt.Sprintf("%s %s (%s)", verb, t.p.Display, plural(int64(len(content)), "byte"))
 	if res.InPlace {
 		text += inPlace
 	}
 	out.Content = protocol.Text(text).Content
 	out.Mutations = append(out.Mutations, protocol.Mutation{Op: op, Path: t.p.Display, SHA256: now.String()})
-	out.Structured = writeOutput{Path: t.p.Display, BytesWritten: len(in.Content), Created: res.Created, SHA256: now.String(), InPlace: res.InPlace}
+	out.Structured = writeOutput{Path: t.p.Display, BytesWritten: len(content), Created: res.Created, SHA256: now.String(), InPlace: res.InPlace}
 	if err != nil {
 		err = capabilities.FileError(err, t.p.Display)
 	}

@@ -63,7 +63,7 @@ func WriteFrom(dir *os.Root, name string, r io.ReadSeeker, size int64, opts Opti
 	if w.opts.Perm == 0 {
 		w.opts.Perm = 0o666
 	}
-	handle, err := dir.Open(".")
+	handle, err := dir.OpenFile(".", os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return Result{}, err
 	}

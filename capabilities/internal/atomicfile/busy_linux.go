@@ -2,7 +2,6 @@ package atomicfile
 
 import (
 	"errors"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,17 +20,20 @@ const (
 // grants a lease to read on exactly the files that can be executed. Best effort: it may refuse one
 // for other reasons.
 func (w *writer) awaitStarts(limit time.Duration) {
-	f, err := w.dir.OpenFile(w.name, os.O_RDONLY|nonblock, 0)
-	if err != nil {
-		return // of no use to anybody, or gone already
-	}
-	defer f.Close()
-	conn, err := f.SyscallConn()
+	conn, err := w.handle.SyscallConn()
 	if err != nil {
 		return
 	}
-	lease := func(kind int) (err error) {
-		_ = conn.Control(func(fd uintptr) { _, err = unix.FcntlInt(fd, unix.F_SETLEASE, kind) })
+	fd := -1
+	err = conn.Control(func(dir uintptr) {
+		fd, err = unix.Openat(int(dir), w.name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	})
+	if err != nil || fd < 0 {
+		return // of no use to anybody, or gone already
+	}
+	defer unix.Close(fd)
+	lease := func(kind int) error {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, kind)
 		return err
 	}
 	deadline := time.Now().Add(limit)

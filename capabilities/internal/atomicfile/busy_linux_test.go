@@ -60,7 +60,10 @@ func TestWriteWaitsForWriters(t *testing.T) {
 	assert.True(t, got.InPlace)
 	require.NoError(t, f.Close())
 
-	w := &writer{dir: dir, name: "file"}
+	handle, err := dir.Open(".")
+	require.NoError(t, err)
+	defer handle.Close()
+	w := &writer{dir: dir, handle: handle, name: "file"}
 	f, err = os.OpenFile(file, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	ended := make(chan struct{})

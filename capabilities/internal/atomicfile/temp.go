@@ -23,7 +23,7 @@ type temp struct {
 
 func newTemp(dir *os.Root, perm fs.FileMode) (*temp, error) {
 	name := TempName()
-	f, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+	f, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|nonblock, perm)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func BenchmarkAgainstTools(b *testing.B) {
 				require.NoError(b, err)
 			}, func() { tool(b, base, rg, args...) })
 			if c.library {
-				compared(b, "regexp", 3, func() {
+				compared(b, "regexp", 15, func() {
 					_, err := Grep(b.Context(), w, GrepOptions{Pattern: c.pattern, Path: "0/go/src/net"})
 					require.NoError(b, err)
 				}, func() { byRegexp(b, filepath.Join(base, "0/go/src/net"), c.pattern) })

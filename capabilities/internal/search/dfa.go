@@ -323,21 +323,33 @@ func (d *dfa) scan(b []byte, from int) int {
 	row := d.first
 	d.scanned += len(b) - from
 	i := from
+	ascii, table := &d.abc.ascii, d.table
 	for i < len(b) {
-		c := b[i]
-		size := 1
-		var class uint16
-		if c < utf8.RuneSelf {
-			class = d.abc.ascii[c]
-		} else {
-			var r rune
-			r, size = utf8.DecodeRune(b[i:])
-			class = d.abc.of(r)
+		// Most bytes lead from one known state to another: what that takes is in this loop.
+		to, class, size := int32(0), uint16(0), 1
+		for i < len(b) {
+			c := b[i]
+			if c >= utf8.RuneSelf {
+				var r rune
+				r, size = utf8.DecodeRune(b[i:])
+				class = d.abc.of(r)
+				to = table[row+int32(class)]
+				break
+			}
+			if to = table[row+int32(ascii[c])]; to <= 0 {
+				class = ascii[c]
+				break
+			}
+			row = to
+			i++
 		}
-		to := d.table[row+int32(class)]
+		if i == len(b) {
+			break
+		}
 		if to <= 0 {
 			if to == unknown {
 				to = d.step(row, class)
+				table = d.table
 			}
 			if to == dead {
 				next := bytes.IndexByte(b[i:], '\n')

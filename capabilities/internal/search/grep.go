@@ -93,6 +93,11 @@ func Grep(ctx context.Context, w *capabilities.Workspace, o GrepOptions) (Lines,
 		all = append(all, g)
 		return g
 	}
+	defer func() {
+		for _, g := range all {
+			g.release()
+		}
+	}()
 	var skipped Skipped
 	if s.file != "" {
 		g := visitors().(*grepper)

@@ -30,6 +30,12 @@ type needles struct {
 	foreign bool
 }
 
+// lone says whether one byte alone is worth looking for: it is in one line of twenty at
+// most, of most texts, and what each of these costs is not more than the automaton saves.
+func lone(text string) bool {
+	return len(text) == 1 && (!strings.Contains(commonBytes, text) || strings.Contains("_-;'jq*<z>+#UG&$", text))
+}
+
 // needle is one literal. It is looked for by its rarest byte.
 type needle struct {
 	text     string // lower case when fold
@@ -153,7 +159,7 @@ func required(re *syntax.Regexp) (n needles, ok bool) {
 		if strings.ContainsAny(text, "\r\n") {
 			n.exact = false // the end of a line is not part of it
 		}
-		if len(text) < 2 && !(n.exact && len(texts) <= 3) {
+		if len(text) < 2 && !(n.exact && len(texts) <= 3) && !(len(texts) == 1 && lone(text)) {
 			return n, false
 		}
 		if w.folded {

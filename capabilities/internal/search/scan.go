@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"sync"
 
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
@@ -29,6 +30,7 @@ type grepper struct {
 	opts   GrepOptions
 
 	buf     []byte
+	block0  *[blockBytes]byte // what buf begins as
 	rows    rows
 	results results
 	skipped Skipped
@@ -60,6 +62,18 @@ func (g *grepper) visit(d dir, path string, e entry) {
 	g.file(f, path+e.name)
 }
 
+// blocks are buffers of searches that have ended. Most searches are short, and new memory
+// would cost them a good part of their time.
+var blocks = sync.Pool{New: func() any { return new([blockBytes]byte) }}
+
+// release gives the buffer back. Nothing is searched after it.
+func (g *grepper) release() {
+	if g.block0 != nil {
+		blocks.Put(g.block0)
+	}
+	g.buf, g.block0 = nil, nil
+}
+
 // outcome is how the search of one file ended.
 type outcome uint8
 
@@ -74,7 +88,8 @@ func (g *grepper) file(f io.ReadCloser, path string) {
 	defer f.Close()
 	g.rows.reset(g.opts, g.opts.Mode != ModeFiles && g.opts.Mode != ModeCount && g.results.wants(path))
 	if g.buf == nil {
-		g.buf = make([]byte, blockBytes)
+		g.block0 = blocks.Get().(*[blockBytes]byte)
+		g.buf = g.block0[:]
 	}
 	search := g.lineByLine
 	if !g.lines {
@@ -82,7 +97,7 @@ func (g *grepper) file(f io.ReadCloser, path string) {
 	}
 	how, err := search(f)
 	if len(g.buf) > blockBytes {
-		g.buf = make([]byte, blockBytes) // one long line is no reason to keep so much
+		g.buf = g.block0[:] // one long line is no reason to keep so much
 	}
 	switch {
 	case err != nil:

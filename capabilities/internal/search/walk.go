@@ -56,10 +56,13 @@ func walk(ctx context.Context, s *start, o walkOptions, visitors func() visitor)
 	for i := range workers {
 		k := &workers[i]
 		k.walker, k.visitor = w, visitors()
-		k.buf = make([]byte, direntBytes)
+		k.buf = listings.Get().(*[direntBytes]byte)
 		running.Go(k.work)
 	}
 	running.Wait()
+	for i := range workers {
+		listings.Put(workers[i].buf)
+	}
 	for _, j := range w.jobs { // left by a canceled walk
 		j.in.release()
 	}
@@ -149,12 +152,15 @@ func (w *walker) done() {
 	}
 }
 
+// listings are the buffers that directories are read with, of walks that have ended.
+var listings = sync.Pool{New: func() any { return new([direntBytes]byte) }}
+
 // worker is one goroutine of a walk.
 type worker struct {
 	*walker
 	visitor visitor
 	skipped Skipped
-	buf     []byte
+	buf     *[direntBytes]byte
 	entries []entry
 	files   []entry
 	dirs    []job
@@ -193,7 +199,7 @@ func (k *worker) directory(j job) {
 	}
 	defer n.release()
 	var err error
-	k.entries, err = n.dir.list(k.entries[:0], k.buf)
+	k.entries, err = n.dir.list(k.entries[:0], k.buf[:])
 	if err != nil {
 		k.unreadable(j.path, err)
 	}

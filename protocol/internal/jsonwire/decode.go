@@ -106,7 +106,7 @@ func (d *decoder) value(p *plan, v reflect.Value, i int) (int, *TypeError) {
 		v.SetBytes(append(v.Bytes()[:0], d.data[i:end]...))
 		return end, nil
 	case custom:
-		end := SkipValue(d.data, i)
+		end := d.valueEnd(i)
 		if err := v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(d.data[i:end]); err != nil {
 			return i, &TypeError{Want: wantOf(p.typ), Got: gotAt(d.data, i), Err: err}
 		}
@@ -119,6 +119,14 @@ func (d *decoder) value(p *plan, v reflect.Value, i int) (int, *TypeError) {
 		return end, nil
 	}
 	return i, &TypeError{Want: wantOf(p.typ), Got: gotAt(d.data, i)}
+}
+
+// valueEnd returns the index after the value at data[i].
+func (d *decoder) valueEnd(i int) int {
+	if d.data[i] == '"' {
+		return quotedEnd(d.data, i+1)
+	}
+	return SkipValue(d.data, i)
 }
 
 func (d *decoder) object(p *plan, v reflect.Value, i int) (int, *TypeError) {
@@ -216,7 +224,7 @@ func (d *decoder) blob(p *plan, v reflect.Value, i int) (int, *TypeError) {
 	if bytes.IndexByte(raw, '\\') >= 0 { // some write "\/" for every slash
 		end, _ = stringEnd(d.data, i)
 		raw = d.data[i+1 : end-1]
-		raw = appendUnquoted(make([]byte, 0, len(raw)), raw)
+		raw = AppendUnquoted(make([]byte, 0, len(raw)), raw)
 	}
 	b, err := decodeBase64(v.Bytes(), raw)
 	if err != nil {

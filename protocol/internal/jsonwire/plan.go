@@ -227,7 +227,7 @@ func (p *plan) fieldOf(raw []byte, next int) int {
 func (p *plan) oddFieldOf(raw []byte) int {
 	name := raw
 	if bytes.IndexByte(raw, '\\') >= 0 {
-		name = appendUnquoted(nil, raw)
+		name = AppendUnquoted(nil, raw)
 		if i, ok := p.byName[string(name)]; ok {
 			return i
 		}

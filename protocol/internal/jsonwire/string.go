@@ -107,11 +107,27 @@ func stringEnd(b []byte, i int) (end int, plain bool) {
 	}
 	for ; b[i] != '"'; i++ {
 		if b[i] == '\\' {
-			return skipString(b, i-1), false
+			return quotedEnd(b, i), false
 		}
 		seen |= uint64(b[i])
 	}
 	return i + 1, seen&highs == 0
+}
+
+// quotedEnd returns the index after the valid string that b[i] is inside of, but not
+// behind the backslash of an escape. A quote ends it when the backslashes before it are
+// pairs.
+func quotedEnd(b []byte, i int) int {
+	for start := i; ; i++ {
+		i += bytes.IndexByte(b[i:], '"')
+		slashes := i
+		for slashes > start && b[slashes-1] == '\\' {
+			slashes--
+		}
+		if (i-slashes)%2 == 0 {
+			return i + 1
+		}
+	}
 }
 
 // unquote returns the string that raw, the inside of a valid JSON string, stands
@@ -122,9 +138,9 @@ func unquote(raw []byte, plain bool) string {
 	}
 	var small [64 + slack]byte
 	if len(raw) <= len(small)-slack {
-		return string(appendUnquoted(small[:0], raw))
+		return string(AppendUnquoted(small[:0], raw))
 	}
-	b := appendUnquoted(make([]byte, 0, len(raw)+slack), raw)
+	b := AppendUnquoted(make([]byte, 0, len(raw)+slack), raw)
 	s := unsafe.String(unsafe.SliceData(b), len(b)) // nobody else has b
 	if len(b) < cap(b)/2 {
 		return strings.Clone(s) // mostly escapes: do not keep twice its size
@@ -132,9 +148,10 @@ func unquote(raw []byte, plain bool) string {
 	return s
 }
 
-// appendUnquoted writes what raw stands for. As in encoding/json, each byte that
-// is not UTF-8 and each half of a surrogate pair becomes U+FFFD.
-func appendUnquoted(dst, raw []byte) []byte {
+// AppendUnquoted appends to dst what raw, the inside of a valid JSON string, stands for.
+// As in encoding/json, each byte that is not UTF-8 and each half of a surrogate pair
+// becomes U+FFFD.
+func AppendUnquoted(dst, raw []byte) []byte {
 	if !utf8.Valid(raw) {
 		raw = wellFormed(raw)
 	}

@@ -1,0 +1,150 @@
+package files
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// More of the kinds of cases 50, 54 and X3: edits that follow each other, marks and line
+// ends together, all occurrences.
+func TestEditSiblings(t *testing.T) {
+	all := func(in obj) obj { in["replace_all"] = true; return in }
+	for _, c := range []struct {
+		name, content string
+		edits         []obj
+		want          string
+	}{
+		{"all, CRLF", "a\r\nb\r\na\r\nb\r\n", []obj{all(edit("f", "a\nb", "x\ny\nz"))}, "x\r\ny\r\nz\r\nx\r\ny\r\nz\r\n"},
+		{"all, one after the other", "aaaa\n", []obj{all(edit("f", "aa", "b"))}, "bb\n"},
+		{"all, into itself", "a b a\n", []obj{all(edit("f", "a", "aa"))}, "aa b aa\n"},
+		{"a chain, CRLF", "a\r\nb\r\nc\r\n", []obj{edit("f", "a\nb", "1\n2"), edit("f", "2\nc", "3\n4"), edit("f", "1\n3\n4", "k")}, "k\r\n"},
+		{"a chain, mark and CRLF", utf8Mark + "n=1\r\nb\r\n", []obj{edit("f", "n=1\nb", "# x\nn=2\nb"), edit("f", "# x\n", "")}, utf8Mark + "n=2\r\nb\r\n"},
+		{"mark given", utf8Mark + "n=1\r\nb\r\n", []obj{edit("f", utf8Mark+"n=1\nb", utf8Mark+"n=2\nb")}, utf8Mark + "n=2\r\nb\r\n"},
+		{"all of it taken away", "a\n", []obj{edit("f", "a\n", "")}, ""},
+		{"UTF-16, CRLF", "\xff\xfea\x00\r\x00\n\x00b\x00", []obj{edit("f", "a\nb", "x\ny")}, "\xff\xfex\x00\r\x00\n\x00y\x00"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			b.put("f", c.content)
+			for _, e := range c.edits {
+				b.edit(e)
+			}
+			assert.Equal(t, c.want, b.get("f"))
+			b.put("f", c.content)
+			_, err := b.call("multi_edit", obj{"edits": c.edits, "unsafe_overwrite": true})
+			require.NoError(t, err)
+			assert.Equal(t, c.want, b.get("f"), "together")
+		})
+	}
+}
+
+// More of the kind of case 58: texts that look as if they were there.
+func TestEditLookalikes(t *testing.T) {
+	b := newBench(t)
+	for _, c := range []struct{ content, old, want string }{
+		{"x\ncafe\u0301\n", "café", `there once: line 2 is "cafe\u0301"`},
+		{"it’s “x”\u00a0y\n", `it's "x" y`, `characters that look alike differ; with those of the file it is there once: line 1 is "it\u2019s \u201cx\u201d\u00a0y"`},
+		{"a - b\na - b\n", "a – b", "there 2 times: line 1"},
+		{"zero\u200bwidth\n", "zerowidth", `"zero\u200bwidth"`},
+		{"a\nb", "b\n", "the file has no newline at its end, and old_string has"},
+		{utf8Mark + "name=1\n", "name=2", "nearest lines:\n     1\tname=1"},
+		{"", "a", "old_string is not in f"},
+		{"a\rb\r", "a\nb", "old_string is not in f"},
+	} {
+		b.put("f", c.content)
+		in := edit("f", c.old, "new")
+		in["unsafe_overwrite"] = true
+		assert.Contains(t, b.refused("no_match", "edit", in), c.want)
+		assert.Equal(t, c.content, b.get("f"))
+	}
+}
+
+// More of the kinds of cases 63 and 65: what was seen and is now another thing.
+func TestReplacedAfterReading(t *testing.T) {
+	b := newBench(t)
+	seen := func(name string) {
+		b.put(name, "x")
+		b.read(obj{"path": name})
+		require.NoError(t, os.Remove(b.path(name)))
+	}
+	seen("dir")
+	require.NoError(t, os.Mkdir(b.path("dir"), 0o755))
+	b.refused("invalid_params", "write", obj{"path": "dir", "content": "y"})
+	seen("gone")
+	b.refused("not_found", "edit", edit("gone", "x", "y"))
+	_, got := b.write(obj{"path": "gone", "content": "y"})
+	assert.True(t, got.Created)
+	seen("same")
+	b.put("same", "x") // another inode and time, the same content
+	b.write(obj{"path": "same", "content": "y"})
+	seen("link")
+	b.put("other", "mine")
+	require.NoError(t, os.Symlink("other", b.path("link")))
+	b.refused("stale_file", "write", obj{"path": "link", "content": "y"})
+	assert.Equal(t, "mine", b.get("other"))
+}
+
+// Paths as deep and names as long as the system takes them cost no more than their length.
+func TestDeepAndLong(t *testing.T) {
+	b := newBench(t)
+	deep := strings.Repeat("d/", 400)
+	out, err := b.call("write", obj{"path": deep + "f", "content": "x", "create_dirs": true})
+	require.NoError(t, err)
+	assert.Len(t, out.Mutations, 401)
+	assert.Equal(t, strings.TrimSuffix(deep, "/"), out.Mutations[399].Path)
+	assert.Equal(t, "d/d", out.Mutations[1].Path)
+	_, got := b.read(obj{"path": deep + "f"})
+	assert.Equal(t, "x", got.Content)
+	b.refused("not_found", "write", obj{"path": deep + "f/g", "content": "x", "create_dirs": true})
+	_, err = b.call("delete", obj{"path": "d", "recursive": true})
+	require.NoError(t, err)
+
+	long := strings.Repeat("é", 127)
+	b.write(obj{"path": long, "content": "x"})
+	b.edit(edit(long, "x", "y"))
+	_, err = b.call("move", obj{"from": long, "to": strings.Repeat("n", 255)})
+	require.NoError(t, err)
+	assert.Equal(t, []string{strings.Repeat("n", 255)}, b.names(""))
+	b.refused("invalid_params", "move", obj{"from": strings.Repeat("n", 255), "to": long + "éé"})
+}
+
+// More of the kind of case 82 and 86: what a place is not moved, copied or deleted into.
+func TestPlacesInThemselves(t *testing.T) {
+	b := newBench(t)
+	b.put("d/sub/f", "x\n")
+	b.put("f", "x\n")
+	require.NoError(t, os.Symlink("d", b.path("ld")))
+	require.NoError(t, os.Symlink("loop2", b.path("loop1")))
+	require.NoError(t, os.Symlink("loop1", b.path("loop2")))
+	require.NoError(t, os.Link(b.path("f"), b.path("hard")))
+	for _, c := range []struct {
+		reason, tool string
+		in           obj
+	}{
+		{"invalid_params", "move", obj{"from": "d", "to": "d/sub/e"}},
+		{"invalid_params", "move", obj{"from": "d", "to": "ld/sub/e"}},
+		{"invalid_params", "copy", obj{"from": "d", "to": "d/sub/e", "recursive": true}},
+		{"invalid_params", "copy", obj{"from": "d", "to": "ld/e", "recursive": true}},
+		{"invalid_params", "move", obj{"from": "d", "to": "./d/"}},
+		{"conflict", "move", obj{"from": "f", "to": "d"}},
+		{"conflict", "move", obj{"from": "f", "to": "d", "overwrite": true}},
+		{"conflict", "move", obj{"from": "d", "to": "f", "overwrite": true}},
+		{"invalid_params", "copy", obj{"from": "f", "to": "f", "overwrite": true}},
+		{"invalid_params", "copy", obj{"from": "f", "to": "hard", "overwrite": true}},
+		{"workspace_boundary", "delete", obj{"path": "d/..", "recursive": true}},
+		{"workspace_boundary", "delete", obj{"path": "ld/../", "recursive": true}},
+		{"conflict", "delete", obj{"path": "d"}},
+		{"not_found", "read", obj{"path": "loop1"}},
+		{"not_found", "write", obj{"path": "loop1", "content": "x"}},
+	} {
+		b.refused(c.reason, c.tool, c.in)
+	}
+	assert.Equal(t, "x\n", b.get("d/sub/f"))
+	_, err := b.call("delete", obj{"path": "loop1"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"d", "f", "hard", "ld", "loop2"}, b.names(""))
+}
