@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -41,6 +42,10 @@ func execTrue(b *testing.B, argv ...string) {
 func BenchmarkStart(b *testing.B) {
 	const program = "/bin/true"
 	c := cSpawner(b, program)
+	others := make([]func(int) timings, 8)
+	for i := range others {
+		others[i] = cSpawner(b, program)
+	}
 	s, heavy := newBenchSeat(b, 0), newBenchSeat(b, 1024)
 	ours := func() { s.runTrue(program) }
 	for range b.N {
@@ -59,11 +64,23 @@ func BenchmarkStart(b *testing.B) {
 			f.add("8x-over-seq-rate", eight/one)
 			f.add("32x-over-seq-rate", many/one)
 			f.add("8x-over-c-rate", eight*bare.p50()/1e9)
+			f.add("c-8x-over-seq-rate", allAtOnce(others, 40)/(1e9/bare.mean()))
 			f.add("8x-starts/s", eight)
 			f.over("1GB-heap-over-none", timed(160, func() { heavy.runTrue(program) }), timed(160, ours))
 		}
 		f.report()
 	}
+}
+
+// allAtOnce is how many starts a second several loops in C make beside one another.
+func allAtOnce(loops []func(int) timings, each int) float64 {
+	began := time.Now()
+	var all sync.WaitGroup
+	for _, c := range loops {
+		all.Go(func() { c(each) })
+	}
+	all.Wait()
+	return float64(len(loops)*each) / time.Since(began).Seconds()
 }
 
 // BenchmarkBashTool is the tool bash with `true`, recorded on disk before it runs and after it, beside

@@ -197,8 +197,16 @@ func (s *benchSeat) behindCall(n int, do func()) timings {
 func (s timings) sorted() timings { slices.Sort(s); return s }
 
 func (s timings) at(percent int) float64 { return float64(s[(len(s)-1)*percent/100]) }
-func (s timings) p50() float64           { return s.at(50) }
-func (s timings) p99() float64           { return s.at(99) }
+func (s timings) mean() float64 {
+	var sum time.Duration
+	for _, t := range s {
+		sum += t
+	}
+	return float64(sum) / float64(len(s))
+}
+
+func (s timings) p50() float64 { return s.at(50) }
+func (s timings) p99() float64 { return s.at(99) }
 
 // inFlight is how often a second workers do something together.
 func inFlight(workers, total int, do func()) float64 {
