@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
@@ -21,9 +20,6 @@ type sum [sha256.Size]byte
 func (s sum) String() string { return hex.EncodeToString(s[:]) }
 
 func sumOf(content []byte) sum { return sha256.Sum256(content) }
-
-// bytesOf is a text as bytes, without a copy. They are not to be written to.
-func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
 
 // maxHash is the size in bytes up to which a file is hashed while it is read. A larger
 // one is hashed behind the reader's back, see late.

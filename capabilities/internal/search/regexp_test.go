@@ -147,6 +147,10 @@ func TestNeedles(t *testing.T) {
 		`foo|[a-z]+`:             "",
 		`a|b`:                    "=a b",
 		`a\w`:                    "",
+		`[a-z]+_[0-9]`:           "_", // in few lines
+		`\s+=`:                   "",  // in many
+		`\w+(?i:q)\w`:            "~q",
+		`[a-z]+_[0-9]|x`:         "",
 		`foo(?i:BAR)`:            "~foobar",
 		"\\x{fffd}abc":           "",
 		`(a|b|c|d)(a|b|c|d)xyzz`: "axyzz bxyzz cxyzz dxyzz",
