@@ -190,8 +190,16 @@ func (s *scanner) whole(b []byte) int {
 	}
 	width := numberWidth(s.number)
 	used := len(b) + n*(width-1)
-	if n == 0 || width != numberWidth(s.number+int64(n)) || used > s.bytes-s.used || !plain(b) {
+	if n == 0 || width != numberWidth(s.number+int64(n)) || used > s.bytes-s.used {
 		return 0
+	}
+	if !plain(b) { // all lines before the first that is not, or they would be looked through again with each
+		b = b[:bytes.LastIndexByte(b[:plainPrefix(b)], '\n')+1]
+		if len(b) < minWhole {
+			return 0
+		}
+		n = bytes.Count(b, newline)
+		used = len(b) + n*(width-1)
 	}
 	s.showAll(s.number, b)
 	s.used += used

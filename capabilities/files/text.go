@@ -180,6 +180,22 @@ func wholeRunes(b []byte) []byte {
 // plain reports that b can be shown as it is.
 func plain(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
 
+// plainPrefix is how many bytes at the start of b can be shown as they are.
+func plainPrefix(b []byte) int {
+	for at := 0; at < len(b); {
+		if 0 < b[at] && b[at] < utf8.RuneSelf {
+			at++
+			continue
+		}
+		r, size := utf8.DecodeRune(b[at:])
+		if r == 0 || r == utf8.RuneError && size == 1 {
+			return at
+		}
+		at += size
+	}
+	return len(b)
+}
+
 // clean makes text of bytes: what is no UTF-8 and every NUL becomes U+FFFD, one
 // for each byte, and is counted.
 func clean(b []byte) (text string, invalid, nuls int) {
