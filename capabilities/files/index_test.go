@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -267,12 +266,12 @@ func hashOf(t *testing.T, path string) string {
 func writeLines(t testing.TB, path, line string, size int64) {
 	f, err := os.Create(path)
 	require.NoError(t, err)
-	w := bufio.NewWriterSize(f, 1<<20)
-	for n := int64(0); n < size/int64(len(line)); n++ {
-		_, err := w.WriteString(line)
+	left, many := int(size/int64(len(line))), 1+(1<<20)/len(line)
+	block := strings.Repeat(line, many)
+	for ; left > 0; left -= many {
+		_, err := f.WriteString(block[:len(line)*min(left, many)])
 		require.NoError(t, err)
 	}
-	require.NoError(t, w.Flush())
 	require.NoError(t, f.Close())
 }
 
