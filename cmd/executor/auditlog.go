@@ -118,8 +118,8 @@ func verifyAudit(cmd *cobra.Command, state, dir string) error {
 
 func printReport(w io.Writer, r auditReport) error {
 	fmt.Fprintf(w, "%s in %s, number %d to %d\n", plural(int(r.Lines), "line"), plural(r.Files, "file"), r.First, r.Last)
-	if r.First > 1 {
-		fmt.Fprintf(w, "the lines before %d were rotated away\n", r.First)
+	if r.Rotated {
+		fmt.Fprintf(w, "the lines before %d were too old to be kept\n", r.First)
 	}
 	if r.Lost > 0 {
 		fmt.Fprintf(w, "%d lines could not be written at the time; the log says where\n", r.Lost)
@@ -184,6 +184,8 @@ func entryText(e audit.Entry) string {
 		}
 	case audit.EventLost:
 		fmt.Fprintf(&b, " %d lines could not be written: %s", e.Lines, e.Text)
+	case audit.EventRemoved:
+		fmt.Fprintf(&b, " %s", e.Text)
 	case audit.EventTorn:
 		fmt.Fprintf(&b, " a line was cut off, %d bytes", e.Bytes)
 	case audit.EventStart, audit.EventStop:

@@ -183,6 +183,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	l := open(t, Options{Dir: dir, MaxBytes: 1}) // each line needs a new file
 	moved := dir + ".away"
 	require.NoError(t, os.Rename(dir, moved))
+	require.NoError(t, os.WriteFile(dir, nil, 0o600)) // in its place, so that it cannot be made again
 	for range 3 {
 		seq, err := l.Write(Entry{Event: EventDecided})
 		require.NoError(t, err, "calls go on")
@@ -191,6 +192,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	lost, why := l.Lost()
 	assert.Equal(t, int64(3), lost)
 	require.Error(t, why)
+	require.NoError(t, os.Remove(dir))
 	require.NoError(t, os.Rename(moved, dir))
 	require.Eventually(t, func() bool {
 		seq, err := l.Write(Entry{Event: EventDecided})

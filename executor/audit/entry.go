@@ -57,10 +57,11 @@ type Entry struct {
 	Mutations  []string `json:"mutations,omitempty"` // "modify a.txt"
 	More       int      `json:"more_mutations,omitempty"`
 
-	Lines int64  `json:"lines,omitempty"` // that were lost
-	Bytes int64  `json:"bytes,omitempty"` // that were torn
-	PID   int    `json:"pid,omitempty"`
-	Text  string `json:"text,omitempty"`
+	Lines   int64  `json:"lines,omitempty"`      // that were lost
+	Rotated int    `json:"rotated_to,omitempty"` // the files up to this number were too old to be kept, and are removed
+	Bytes   int64  `json:"bytes,omitempty"`      // that were torn
+	PID     int    `json:"pid,omitempty"`
+	Text    string `json:"text,omitempty"`
 
 	// Prev is the hash of the line before, in the file before where this is a file's first.
 	Prev string `json:"prev"`

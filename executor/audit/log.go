@@ -12,7 +12,7 @@
 // shows. The file head says what the last line was, so that lines missing at the end show too. None of
 // this hinders somebody who can write all the files and knows how it is done: for that, copy the log elsewhere.
 //
-// log.go writes and rotates, removed.go goes on when files are removed meanwhile, open.go finds the end of what is there; read.go reads, verifies and follows.
+// log.go writes and rotates, place.go keeps to its own files, also when they are taken away meanwhile, open.go finds the end of what is there; read.go reads, verifies and follows.
 package audit
 
 import (
@@ -56,8 +56,8 @@ type Log struct {
 	log     *zap.Logger
 
 	mu       sync.Mutex
-	file     *os.File // nil: the next line opens one
-	head     *os.File
+	file     *placed // nil: the next line opens one
+	head     *placed
 	number   int
 	size     int64
 	seq      uint64
@@ -123,7 +123,7 @@ func (l *Log) append(e Entry) (uint64, error) {
 	if err := l.rotate(); err != nil {
 		return 0, err
 	}
-	e.Seq, e.Time, e.Prev = l.seq+1, time.Now().UTC(), l.prev
+	e.Seq, e.Time, e.Prev, e.Rotated = l.seq+1, time.Now().UTC(), l.prev, l.oldest()
 	line, err := e.encode()
 	if err != nil {
 		return 0, err
@@ -133,21 +133,22 @@ func (l *Log) append(e Entry) (uint64, error) {
 		err = l.file.Sync()
 	}
 	if err != nil {
-		if n > 0 {
-			_ = l.file.Truncate(l.size) // takes no room; what is left of it all the same is torn
-		}
+		_ = l.file.Truncate(l.size) // takes no room; what is left of it all the same is torn
 		return 0, err
 	}
 	l.size += int64(n)
 	l.seq, l.prev = e.Seq, hashOf(line)
 	l.writeHead()
+	if e.Rotated > 0 {
+		l.remove(e.Rotated)
+	}
 	return e.Seq, nil
 }
 
 // writeHead notes what the last line is. It is always as long as before, so it takes no room on a full disk.
 func (l *Log) writeHead() {
 	if l.head != nil {
-		_, _ = fmt.Fprintf(atStart{l.head}, "%020d %s\n", l.seq, l.prev) // the lines themselves are what counts
+		_, _ = fmt.Fprintf(atStart{l.head.File}, "%020d %s\n", l.seq, l.prev) // the lines themselves are what counts
 	}
 }
 
@@ -161,11 +162,7 @@ func (l *Log) rotate() error {
 	if l.file != nil && l.size < l.options.MaxBytes {
 		return nil
 	}
-	number := l.number
-	if l.file != nil || number == 0 {
-		number++
-	}
-	f, err := os.OpenFile(filepath.Join(l.options.Dir, fileName(number)), os.O_CREATE|os.O_WRONLY, 0o600)
+	f, number, err := l.openNew(l.number + 1)
 	if err != nil {
 		return err
 	}
@@ -174,19 +171,32 @@ func (l *Log) rotate() error {
 		l.size = 0
 	}
 	l.file, l.number = f, number
-	l.remove()
 	return nil
 }
 
-// remove removes the oldest files.
-func (l *Log) remove() {
+// oldest is the number of the newest file that is too old to be kept, once, for the first line of a file: only when
+// that line says so are they removed. 0: there is none. l.mu is held.
+func (l *Log) oldest() int {
+	if l.size > 0 {
+		return 0
+	}
+	numbers, err := files(l.options.Dir)
+	if err != nil || len(numbers) <= l.options.Keep {
+		return 0
+	}
+	return numbers[len(numbers)-l.options.Keep-1]
+}
+
+// remove removes the files up to a number.
+func (l *Log) remove(to int) {
 	numbers, err := files(l.options.Dir)
 	if err != nil {
 		return
 	}
-	for len(numbers) > l.options.Keep {
-		_ = os.Remove(filepath.Join(l.options.Dir, fileName(numbers[0])))
-		numbers = numbers[1:]
+	for _, n := range numbers {
+		if n <= to {
+			_ = os.Remove(filepath.Join(l.options.Dir, fileName(n)))
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func Open(o Options) (*Log, error) {
 	}
 	torn, err := l.find()
 	if err == nil {
-		l.head, err = os.OpenFile(filepath.Join(o.Dir, headName), os.O_CREATE|os.O_RDWR, 0o600)
+		l.head, err = openHead(o.Dir)
 	}
 	if err != nil {
 		if l.file != nil {
@@ -73,7 +73,7 @@ func (l *Log) find() (torn int64, err error) {
 			return 0, err
 		}
 		if l.file == nil { // the newest, whether or not something is in it
-			if l.file, err = os.OpenFile(path, os.O_WRONLY, 0o600); err != nil {
+			if l.file, err = openPlain(path, os.O_WRONLY); err != nil {
 				return 0, err
 			}
 			l.number, l.size, torn = numbers[i], end, size-end
@@ -128,10 +128,11 @@ func lastLine(path string) (line []byte, end, size int64, err error) {
 
 // readHead reads what the last line was. ok is false when that is not known.
 func readHead(dir string) (seq uint64, hash string, ok bool) {
-	raw, err := os.ReadFile(filepath.Join(dir, headName))
+	f, err := openPlain(filepath.Join(dir, headName), os.O_RDONLY)
 	if err != nil {
 		return 0, "", false
 	}
-	n, err := fmt.Sscanf(string(raw), "%d %s", &seq, &hash)
+	defer f.Close()
+	n, err := fmt.Fscanf(io.LimitReader(f, 1000), "%d %s", &seq, &hash)
 	return seq, hash, err == nil && n == 2
 }

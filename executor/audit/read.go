@@ -20,8 +20,9 @@ const maxLine = 1 << 20
 type Report struct {
 	Lines    int64    `json:"lines"`
 	Files    int      `json:"files"`
-	First    uint64   `json:"first"` // the numbers of the lines; what is before the first was rotated away
+	First    uint64   `json:"first"` // the numbers of the lines
 	Last     uint64   `json:"last"`
+	Rotated  bool     `json:"rotated"`  // what is before the first was too old to be kept
 	Problems []string `json:"problems"` // at most 100; the first says where the chain breaks
 	Lost     int64    `json:"lost"`     // lines that could not be written, as the log says itself
 	Torn     int64    `json:"torn"`     // bytes of a line that is being written, or was cut off by a crash
@@ -44,7 +45,7 @@ func Verify(dir string) (Report, error) {
 		return r, err
 	}
 	var prev string
-	headSeen := false
+	headSeen, rotated := false, 0
 	for i, n := range numbers {
 		if i > 0 && n != numbers[i-1]+1 {
 			r.problem("%s is missing before %s", fileName(numbers[i-1]+1), fileName(n))
@@ -70,6 +71,7 @@ func Verify(dir string) (Report, error) {
 			}
 			prev = hashOf(line)
 			r.Lines, r.Last, r.Lost = r.Lines+1, e.Seq, r.Lost+e.Lines
+			rotated = max(rotated, e.Rotated)
 			if e.Seq == seq {
 				headSeen = true
 				if headed && prev != hash {
@@ -98,8 +100,14 @@ func Verify(dir string) (Report, error) {
 	} else if !headed {
 		r.problem("the file %s, which says what the last line was, is missing or damaged: lines may be missing at the end", headName)
 	}
-	if r.First > 1 && len(numbers) > 0 && numbers[0] == 1 {
+	switch {
+	case r.First <= 1 || len(numbers) == 0:
+	case numbers[0] == 1:
 		r.problem("%s does not begin with the first line", fileName(1))
+	case rotated < numbers[0]-1:
+		r.problem("the lines before %d are missing, with %s: no line says that they were too old to be kept", r.First, fileName(numbers[0]-1))
+	default:
+		r.Rotated = true
 	}
 	return r, nil
 }
@@ -184,7 +192,7 @@ func (r *follower) read(f func(Entry) error) (n int, err error) {
 
 // scan calls f for each whole line of a file from an offset on. torn is what stands behind the last.
 func scan(path string, offset int64, f func(line []byte) error) (torn int64, err error) {
-	file, err := os.Open(path)
+	file, err := openPlain(path, os.O_RDONLY)
 	if err != nil {
 		return 0, err
 	}
