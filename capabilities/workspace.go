@@ -371,6 +371,12 @@ func (r *openRoot) vanished() bool {
 	return err != nil || !os.SameFile(info, r.info)
 }
 
+// Above is a directory on the way from its root to p; rel is its part of p.Rel.
+func (w *Workspace) Above(p Path, rel string) Path {
+	abs := filepath.Join(strings.TrimSuffix(p.Abs, p.Rel), rel)
+	return Path{Root: p.Root, Rel: rel, Abs: abs, Display: w.display(abs)}
+}
+
 func (w *Workspace) display(abs string) string {
 	if rel, ok := within(w.dir, abs); ok {
 		abs = rel

@@ -68,7 +68,7 @@ func (f *Files) copyOnce(ctx context.Context, s *capabilities.Session, in copyIn
 }
 
 func (f *Files) copyFile(ctx context.Context, s *capabilities.Session, from capabilities.Path, src *os.Root, name string, in copyInput) (out protocol.ToolOutput, err error) {
-	t, _, err := f.aim(s, in.To, false)
+	t, _, err := f.aim(ctx, s, in.To, false)
 	if err != nil {
 		return out, err
 	}

@@ -64,7 +64,7 @@ func (f *Files) edit(ctx context.Context, call *capabilities.Call, in editInput)
 
 // editOnce does all under the file's lock: read, check, replace, write.
 func (f *Files) editOnce(ctx context.Context, call *capabilities.Call, in editInput) (out protocol.ToolOutput, err error) {
-	t, _, err := f.aim(call.Session(), in.Path, false)
+	t, _, err := f.aim(ctx, call.Session(), in.Path, false)
 	if err != nil {
 		return out, err
 	}

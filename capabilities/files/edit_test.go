@@ -314,7 +314,7 @@ func TestMultiEditIsUndone(t *testing.T) {
 		in: multiEditInput{Edits: []editItem{{Path: "a", OldString: "one", NewString: "two"}, {Path: "b", OldString: "one", NewString: "two"}, {Path: "c", OldString: "one", NewString: "two"}}},
 		of: make([]*edited, 3), failed: make([]error, 3)}
 	defer m.close()
-	m.aim()
+	m.aim(t.Context())
 	release, err := m.lock(t.Context())
 	require.NoError(t, err)
 	defer release()

@@ -38,7 +38,7 @@ func (f *Files) setExecutable(ctx context.Context, call *capabilities.Call, in s
 }
 
 func (f *Files) setExecutableOnce(ctx context.Context, s *capabilities.Session, in setExecutableInput) (out protocol.ToolOutput, err error) {
-	t, _, err := f.aim(s, in.Path, false)
+	t, _, err := f.aim(ctx, s, in.Path, false)
 	if err != nil {
 		return out, err
 	}

@@ -35,7 +35,7 @@ func (f *Files) mkdir(ctx context.Context, call *capabilities.Call, in mkdirInpu
 		if err != nil {
 			return err
 		}
-		dir, made, err := makeDir(w, p.Abs)
+		dir, made, err := makeDir(ctx, w, p.Abs)
 		for _, d := range made {
 			out.Mutations = append(out.Mutations, protocol.Mutation{Op: opMkdir, Path: d.Display})
 		}

@@ -101,7 +101,7 @@ func (b *batch) close() {
 }
 
 func (b *batch) run(ctx context.Context) (out protocol.ToolOutput, err error) {
-	b.aim()
+	b.aim(ctx)
 	release, err := b.lock(ctx)
 	if err != nil {
 		return out, err
@@ -127,10 +127,10 @@ func (b *batch) run(ctx context.Context) (out protocol.ToolOutput, err error) {
 }
 
 // aim finds the files. Several edits of one name share it.
-func (b *batch) aim() {
+func (b *batch) aim(ctx context.Context) {
 	byKey := map[string]*edited{}
 	for i, item := range b.in.Edits {
-		t, _, err := b.files.aim(b.call.Session(), item.Path, false)
+		t, _, err := b.files.aim(ctx, b.call.Session(), item.Path, false)
 		if err != nil {
 			b.failed[i] = err
 			continue

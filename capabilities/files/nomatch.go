@@ -57,10 +57,12 @@ func whyNot(content []byte, old string) string {
 		return why
 	}
 	why := ""
-	if bare, ok := strings.CutSuffix(old, "\n"); ok && bare != "" && bytes.HasSuffix(content, []byte(bare)) {
+	bare, ended := strings.CutSuffix(old, "\n")
+	bare = strings.TrimSuffix(bare, "\r")
+	if ended && bare != "" && !bytes.HasSuffix(content, []byte("\n")) && bytes.HasSuffix(content, []byte(bare)) {
 		why = "; the file has no newline at its end, and old_string has"
 	}
-	if strings.ContainsRune(old, utf8.RuneError) {
+	if strings.ContainsRune(old, utf8.RuneError) && !utf8.Valid(content) {
 		why = "; U+FFFD in a text that was read stands for a byte that is not UTF-8: choose a piece without it"
 	}
 	near := nearest(content, old)

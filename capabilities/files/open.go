@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -105,7 +106,7 @@ func mustBeFile(info fs.FileInfo, p capabilities.Path) error {
 // makeDir opens the directory abs and makes it and those above it when they are
 // not there. made are the new ones, outermost first, also when there is an error. It goes
 // down by handles: a path may have two thousand directories.
-func makeDir(w *capabilities.Workspace, abs string) (dir *os.Root, made []capabilities.Path, err error) {
+func makeDir(ctx context.Context, w *capabilities.Workspace, abs string) (dir *os.Root, made []capabilities.Path, err error) {
 	p, err := w.ResolveWrite(capabilities.QuoteName(abs))
 	if err != nil {
 		return nil, nil, err
@@ -113,7 +114,7 @@ func makeDir(w *capabilities.Workspace, abs string) (dir *os.Root, made []capabi
 	if dir, err = p.Root.OpenRoot("."); err != nil {
 		return nil, nil, capabilities.FileError(err, p.Display)
 	}
-	at := strings.TrimSuffix(p.Abs, p.Rel) // the root itself
+	at := "" // below the root
 	for step := range strings.SplitSeq(p.Rel, string(filepath.Separator)) {
 		if step == "." || step == "" {
 			continue
@@ -121,10 +122,12 @@ func makeDir(w *capabilities.Workspace, abs string) (dir *os.Root, made []capabi
 		at = filepath.Join(at, step)
 		next, err := capabilities.OpenChild(dir, step)
 		if errors.Is(err, fs.ErrNotExist) {
+			if err := ctx.Err(); err != nil {
+				dir.Close()
+				return nil, made, err
+			}
 			if err = dir.Mkdir(step, 0o777); err == nil {
-				if d, err := w.ResolveWrite(capabilities.QuoteName(at)); err == nil {
-					made = append(made, d)
-				}
+				made = append(made, w.Above(p, at))
 			}
 			if err == nil || errors.Is(err, fs.ErrExist) {
 				next, err = capabilities.OpenChild(dir, step)

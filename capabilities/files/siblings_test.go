@@ -1,12 +1,16 @@
 package files
 
 import (
+	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agent-executor/executor/capabilities"
 )
 
 // More of the kinds of cases 50, 54 and X3: edits that follow each other, marks and line
@@ -54,6 +58,10 @@ func TestEditLookalikes(t *testing.T) {
 		{utf8Mark + "name=1\n", "name=2", "nearest lines:\n     1\tname=1"},
 		{"", "a", "old_string is not in f"},
 		{"a\rb\r", "a\nb", "old_string is not in f"},
+		{"x\r\nfoo", "foo\r\n", "the file has no newline at its end"},
+		{"x = 1\ny = 2\n", "y = 2\n\n", "old_string is not in f; nearest lines"},
+		{"a\ufffdb\n", "a\ufffdc", "old_string is not in f; nearest lines"},
+		{"a\xffb\n", "a\ufffdc", "U+FFFD in a text that was read"},
 	} {
 		b.put("f", c.content)
 		in := edit("f", c.old, "new")
@@ -110,6 +118,26 @@ func TestDeepAndLong(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{strings.Repeat("n", 255)}, b.names(""))
 	b.refused("invalid_params", "move", obj{"from": strings.Repeat("n", 255), "to": long + "éé"})
+}
+
+// With several roots as well; and who has given up does not wait for the rest.
+func TestDeepInSeveralRoots(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, os.Mkdir(filepath.Join(b.base, "other"), 0o755))
+	b.session = b.newSession(capabilities.Root{Path: b.path()}, capabilities.Root{Path: filepath.Join(b.base, "other")})
+	deep := strings.TrimSuffix(strings.Repeat("d/", 400), "/")
+	out, err := b.call("mkdir", obj{"path": deep})
+	require.NoError(t, err)
+	assert.Len(t, out.Mutations, 400)
+	assert.Equal(t, deep, out.Mutations[399].Path)
+
+	p, err := b.session.Workspace().ResolveWrite("gone/a/b")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, made, err := makeDir(ctx, b.session.Workspace(), p.Abs)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, made)
 }
 
 // More of the kind of case 82 and 86: what a place is not moved, copied or deleted into.

@@ -44,14 +44,14 @@ type target struct {
 // aim finds the file that path means, following links, and opens its directory.
 // With create it makes missing directories, which are returned. The caller closes
 // the target.
-func (f *Files) aim(s *capabilities.Session, path string, create bool) (t *target, made []capabilities.Path, err error) {
+func (f *Files) aim(ctx context.Context, s *capabilities.Session, path string, create bool) (t *target, made []capabilities.Path, err error) {
 	p, err := s.Workspace().ResolveWrite(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	dir, name, err := p.OpenParent()
 	if errors.Is(err, protocol.ErrNotFound) && create {
-		dir, made, err = makeDir(s.Workspace(), filepath.Dir(p.Abs))
+		dir, made, err = makeDir(ctx, s.Workspace(), filepath.Dir(p.Abs))
 		name = filepath.Base(p.Abs)
 	} else if errors.Is(err, protocol.ErrNotFound) {
 		err = protocol.Errorf(protocol.CodeNotFound, "the directory of %s does not exist: write with create_dirs makes it", p.Display)

@@ -63,7 +63,7 @@ func (f *Files) write(ctx context.Context, call *capabilities.Call, in writeInpu
 
 // writeOnce takes the file's lock and does the rest under it: look, check, write.
 func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in writeInput, content []byte) (out protocol.ToolOutput, err error) {
-	t, made, err := f.aim(s, in.Path, in.CreateDirs)
+	t, made, err := f.aim(ctx, s, in.Path, in.CreateDirs)
 	if err != nil {
 		return out, err
 	}

@@ -120,7 +120,7 @@ func TestChangeAtTheLastMoment(t *testing.T) {
 	b := newBench(t)
 	b.put("f", "old")
 	newTarget := func() *target {
-		tg, _, err := b.files.aim(b.session, "f", false)
+		tg, _, err := b.files.aim(t.Context(), b.session, "f", false)
 		require.NoError(t, err)
 		t.Cleanup(tg.close)
 		require.NoError(t, tg.look())

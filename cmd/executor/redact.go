@@ -161,6 +161,10 @@ func maskResults(r *redact.Redactor) func(capabilities.ToolHandler) capabilities
 				c := &out.Content[i]
 				c.Text, c.URL, c.Name, c.Data = r.MaskString(c.Text), r.MaskString(c.URL), r.MaskString(c.Name), r.Mask(c.Data)
 			}
+			for i := range out.Mutations {
+				m := &out.Mutations[i]
+				m.Path, m.From = r.MaskString(m.Path), r.MaskString(m.From)
+			}
 			out.Structured = maskStructured(r, out.Structured)
 			return out, maskError(r, err)
 		}

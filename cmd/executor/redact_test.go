@@ -59,6 +59,12 @@ func TestMaskResults(t *testing.T) {
 	assert.Equal(t, "***************", string(out.Content[1].Data))
 	assert.JSONEq(t, `{"stdout":"***************","exit_code":3}`, string(inJSON(t, out.Structured)))
 
+	handler3 := maskResults(hide.Secrets())(func(context.Context, *capabilities.Call) (protocol.ToolOutput, error) {
+		return protocol.ToolOutput{Mutations: []protocol.Mutation{{Op: "move", Path: "d/the-secret-0123", From: "the-secret-0123"}}}, nil
+	})
+	out, _ = handler3(t.Context(), nil)
+	assert.Equal(t, []protocol.Mutation{{Op: "move", Path: "d/***************", From: "***************"}}, out.Mutations)
+
 	broken := map[string]any{"lines": []any{"the-sec\nret-0123", 1}, "kept": 12345678901234567, "the-secret-0123": true}
 	handler2 := maskResults(hide.Secrets())(func(context.Context, *capabilities.Call) (protocol.ToolOutput, error) {
 		return protocol.ToolOutput{Structured: broken}, nil
