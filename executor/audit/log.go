@@ -12,7 +12,8 @@
 // shows. The file head says what the last line was, so that lines missing at the end show too. None of
 // this hinders somebody who can write all the files and knows how it is done: for that, copy the log elsewhere.
 //
-// log.go writes and rotates, place.go keeps to its own files, also when they are taken away meanwhile, open.go finds the end of what is there; read.go reads, verifies and follows.
+// log.go writes and rotates, place.go keeps to its own files, also when they are taken away meanwhile, open.go finds the
+// end of what is there; read.go reads, verifies and follows.
 package audit
 
 import (

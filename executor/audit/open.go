@@ -96,16 +96,12 @@ func (l *Log) find() (torn int64, err error) {
 
 // lastLine returns the last whole line of a file, and where it ends.
 func lastLine(path string) (line []byte, end, size int64, err error) {
-	f, err := os.Open(path)
+	f, err := openPlain(path, os.O_RDONLY)
 	if err != nil {
 		return nil, 0, 0, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	size = info.Size()
+	size = f.info.Size()
 	var tail []byte // what has been read, from its end
 	for at := size; ; {
 		if i := bytes.LastIndexByte(tail, '\n'); i >= 0 {

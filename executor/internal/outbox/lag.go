@@ -7,14 +7,14 @@ import (
 	"github.com/agent-executor/executor/executor/internal/outbox/journal"
 )
 
-// An acceptance, and a note, need not wait for the disk, as long as nobody runs a call a second time for
-// want of its record. After a kill it is there. When the machine goes down it may not be, so
-// the journal says before that it lags: then the next start knows that calls may be missing,
-// and no session comes back (Wounded). Where a start of the machine has no name, each
-// acceptance waits.
+// An acceptance, and a note, need not wait for the disk, as long as nobody runs a call a
+// second time for want of its record. After a kill it is there. When the machine goes down
+// it may not be, so the journal says before that it lags: then the next start knows that
+// calls may be missing, and no session comes back (Wounded). Where a start of the machine
+// has no name, each acceptance waits.
 
-// calmAfter is how long nothing is accepted or noted before the journal says that it has all: with
-// sessions at rest a power loss costs none.
+// calmAfter is how long nothing is accepted or noted before the journal says that it has
+// all: with sessions at rest a power loss costs none.
 const calmAfter = 30 * time.Second
 
 // lag is what the journal says. Its lock is held while that changes, and taken before the Box's.

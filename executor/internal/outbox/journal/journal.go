@@ -228,8 +228,8 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.closed = true
-	errs := []error{j.finish()}
-	if j.manifest != nil && errs[0] == nil {
+	var errs []error
+	if j.manifest != nil {
 		_, err := j.SetLagging(false)
 		errs = append(errs, err)
 	}

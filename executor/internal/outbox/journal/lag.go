@@ -2,7 +2,6 @@ package journal
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 )
 
@@ -15,20 +14,17 @@ import (
 // disk yet. False: that cannot be, since the start of the machine has no name here, or for
 // the error. It is on the disk when it returns, as is, with no, all that was written before.
 func (j *Journal) SetLagging(yes bool) (bool, error) {
-	boot := ""
-	if yes {
-		boot = j.boot
+	boot := j.boot
+	if !yes {
+		if err := j.finish(); err != nil {
+			return false, err
+		}
+		boot = ""
 	}
 	if j.boot == "" || j.manifest.now().Lagging == boot {
 		return boot != "", nil
 	}
-	var err error
-	if !yes {
-		err = j.finish()
-	}
-	if err == nil {
-		err = j.manifest.change(func(l *listing) { l.Lagging = boot })
-	}
+	err := j.manifest.change(func(l *listing) { l.Lagging = boot })
 	if err != nil {
 		j.manifest.forgetLagging() // it is written again before anybody relies on it
 	}
@@ -81,7 +77,7 @@ func (j *Journal) catchUp() error {
 		}
 	}
 	if err := syncDir(j.dir); err != nil {
-		return fmt.Errorf("sync %s: %w", filepath.Dir(j.dir), err)
+		return fmt.Errorf("sync %s: %w", j.dir, err)
 	}
 	return j.manifest.change(func(l *listing) { l.list(j.segments); l.Lagging = "" })
 }

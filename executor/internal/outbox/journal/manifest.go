@@ -127,7 +127,9 @@ func (m *manifest) change(how func(*listing)) error {
 	if _, err = m.f.WriteAt(slot, first); err == nil {
 		err = syncData(m.f)
 	}
-	if err == nil {
+	if err != nil {
+		m.is.Generation-- // so that the next one spares the other slot too
+	} else {
 		_, err = m.f.WriteAt(slot, slotSize-first) // on the disk with the next change
 	}
 	if err != nil {

@@ -36,8 +36,8 @@ func (l Loss) String() string {
 
 // Open opens the journal in dir, which must be there and belong to this process alone,
 // and hands over every record that is whole. It is not stopped by any damage: what was
-// lost is reported. boot is the machine's present start, [Boot]. The error is of a disk that cannot be read or written, or of files
-// of a newer version.
+// lost is reported. boot is the machine's present start, [Boot]. The error is of a disk
+// that cannot be read or written, or of files of a newer version.
 func Open(dir, boot string, found func(Record)) (*Journal, []Loss, error) {
 	j := &Journal{dir: dir, boot: boot, nextID: 1, nextSize: firstSegment}
 	ids, bodies, losses, err := j.list()
