@@ -161,7 +161,7 @@ func TestServerEverything(t *testing.T) {
 			"get-structured-content":         {"location": "Chicago"},
 			"get-sum":                        {"a": 2, "b": 40},
 			"gzip-file-as-resource":          {"name": "x.gz", "data": "data:text/plain;base64,aGVsbG8=", "outputType": "resource"},
-			"trigger-long-running-operation": {"duration": 0.2, "steps": 4},
+			"trigger-long-running-operation": {"duration": 2, "steps": 4},
 			"trigger-sampling-request":       {"prompt": "say it", "maxTokens": 10},
 		}
 		answers := map[string]*mcp.CallToolResult{}
