@@ -2,6 +2,7 @@ package jsonwire
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -22,6 +23,37 @@ func TestLongStrings(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A long string of pieces, some long and some short, is what it is for encoding/json.
+func TestStringsOfLongPieces(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	odd := []string{`\n`, `\"`, `\\`, `\u00e9`, `\ud83d\ude00`, `\ud83d`, `\/`, "é", "\x7f", "", "\xff"}
+	bad := []string{`\x`, `\u12g4`, "\n", `"`, `\`}
+	for range 5000 {
+		text := []byte(`"` + strings.Repeat("x", r.IntN(2)*longString))
+		for range r.IntN(20) {
+			text = append(text, strings.Repeat("y", []int{0, 1, shortPiece, 100, longString}[r.IntN(5)])...)
+			if r.IntN(200) == 0 {
+				text = append(text, bad[r.IntN(len(bad))]...)
+			}
+			text = append(text, odd[r.IntN(len(odd))]...)
+		}
+		text = append(text, `"`...)
+		if r.IntN(20) == 0 {
+			text = text[:r.IntN(len(text))+1]
+		}
+		want, got := "", ""
+		if !json.Valid(text) {
+			require.NotEqual(t, len(text), SkipValue(text, 0), "%q", text)
+			continue
+		}
+		require.Equal(t, len(text), SkipValue(text, 0), "%q", text)
+		require.NoError(t, json.Unmarshal(text, &want))
+		require.NoError(t, Unmarshal(text, &got, false))
+		require.Equal(t, want, got)
+		require.Equal(t, want, string(AppendUnquoted(nil, text[1:len(text)-1])))
 	}
 }
 

@@ -131,63 +131,97 @@ const (
 )
 
 // longString is from how many bytes on a string is looked through for one thing at a
-// time, many bytes at once: most such are base64.
-const longString = 512
+// time, many bytes at once, if it begins with at most fewEscapes in as many bytes, and
+// until less than shortPiece is between two of them: else that would cost more.
+const (
+	longString = 512
+	fewEscapes = 12
+	shortPiece = 16
+)
 
-// skipString returns the index after the string whose opening quote is b[i].
+// sparse reports that there seems to be little to stop at in the string that b begins with.
+func sparse(b []byte) bool {
+	return len(b) >= longString && bytes.Count(b[:longString], []byte{'\\'}) <= fewEscapes
+}
+
+// skipString returns the index after the string whose opening quote is b[i], -1 when it is
+// not valid.
 func skipString(b []byte, i int) int {
 	i++
 	if len(b)-i >= longString {
-		n := bytes.IndexByte(b[i:], '"')
-		if n >= longString && bytes.IndexByte(b[i:i+n], '\\') < 0 && ascii.ValidPrint(b[i:i+n]) {
-			return i + n + 1
+		if n := bytes.IndexByte(b[i:], '"'); n >= longString && sparse(b[i:]) {
+			i = skipSparse(b, i, i+n)
 		}
 	}
-	for {
-		// Eight bytes at a time: stop at a quote, a backslash or a control byte.
-		for i+8 <= len(b) {
-			w := binary.LittleEndian.Uint64(b[i:])
-			quote := w ^ ones*'"'
-			slash := w ^ ones*'\\'
-			stop := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs
-			if stop != 0 {
-				i += bits.TrailingZeros64(stop) / 8
-				break
-			}
-			i += 8
-		}
-		if i >= len(b) {
+	for i >= 0 {
+		if i = skipClean(b, i); i == len(b) {
 			return -1
 		}
-		switch c := b[i]; {
-		case c == '"':
+		if b[i] == '"' {
 			return i + 1
-		case c == '\\':
-			if i+1 >= len(b) {
-				return -1
-			}
-			switch b[i+1] {
-			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-				i += 2
-			case 'u':
-				if i+6 > len(b) {
-					return -1
-				}
-				for _, h := range b[i+2 : i+6] {
-					if (h < '0' || h > '9') && (h < 'a' || h > 'f') && (h < 'A' || h > 'F') {
-						return -1
-					}
-				}
-				i += 6
-			default:
-				return -1
-			}
-		case c < 0x20:
+		}
+		i = skipEscape(b, i)
+	}
+	return -1
+}
+
+// skipSparse goes from b[i] on to the first quote, b[quote], or to where the escapes are
+// close to each other; -1 when there is what must not be.
+func skipSparse(b []byte, i, quote int) int {
+	for i >= 0 && i < quote {
+		end := quote
+		if n := bytes.IndexByte(b[i:quote], '\\'); n >= 0 {
+			end = i + n
+		}
+		short := end-i < shortPiece
+		if !ascii.ValidPrint(b[i:end]) && skipClean(b[:end], i) < end {
 			return -1
-		default:
-			i++
+		}
+		if end == quote {
+			return quote
+		}
+		if i = skipEscape(b, end); short {
+			return i
 		}
 	}
+	return i
+}
+
+// skipClean returns the index of the first quote, backslash or control byte from b[i] on,
+// len(b) when there is none.
+func skipClean(b []byte, i int) int {
+	for ; i+8 <= len(b); i += 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		quote := w ^ ones*'"'
+		slash := w ^ ones*'\\'
+		if stop := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs; stop != 0 {
+			return i + bits.TrailingZeros64(stop)/8
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c < 0x20 || c == '"' || c == '\\' {
+			break
+		}
+	}
+	return i
+}
+
+// skipEscape returns the index after the escape at b[i], -1 when it is none.
+func skipEscape(b []byte, i int) int {
+	switch {
+	case i+1 >= len(b) || b[i] != '\\':
+		return -1
+	case unescapes[b[i+1]] != 0:
+		return i + 2
+	case b[i+1] != 'u' || i+6 > len(b):
+		return -1
+	}
+	for _, h := range b[i+2 : i+6] {
+		if (h < '0' || h > '9') && (h < 'a' || h > 'f') && (h < 'A' || h > 'F') {
+			return -1
+		}
+	}
+	return i + 6
 }
 
 func skipNumber(b []byte, i int) int {

@@ -59,6 +59,9 @@ func appendString(dst []byte, s string) []byte {
 // escapes are the letters of the short escapes.
 var escapes = [utf8.RuneSelf]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 
+// unescapes are what the letters of the short escapes stand for; 0 is for other letters.
+var unescapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
 // appendClean copies the beginning of b up to the first byte that may not be
 // copied as it is, n: a quote, a backslash, a control byte, or one beyond ASCII.
 // In well-formed text only E2 counts of the last, with which U+2028 begins. dst
@@ -158,8 +161,18 @@ func AppendUnquoted(dst, raw []byte) []byte {
 	dst = slices.Grow(dst, len(raw)+slack) // nothing is longer than its escape
 	free := dst[len(dst) : len(dst)+len(raw)+slack]
 	n, i := 0, 0
-	for i < len(raw) {
-		if i+8 <= len(raw) {
+	for many := sparse(raw); i < len(raw); {
+		switch {
+		case many:
+			k := bytes.IndexByte(raw[i:], '\\')
+			if k < 0 {
+				k = len(raw) - i
+			}
+			n, i, many = n+copy(free[n:], raw[i:i+k]), i+k, k >= shortPiece
+			if i == len(raw) {
+				return dst[:len(dst)+n]
+			}
+		case i+8 <= len(raw):
 			w := binary.LittleEndian.Uint64(raw[i:])
 			binary.LittleEndian.PutUint64(free[n:], w)
 			slash := w ^ ones*'\\'
@@ -170,41 +183,28 @@ func AppendUnquoted(dst, raw []byte) []byte {
 			}
 			k := bits.TrailingZeros64(stop) / 8
 			n, i = n+k, i+k
-		} else if raw[i] != '\\' {
+		case raw[i] != '\\':
 			free[n] = raw[i]
 			n, i = n+1, i+1
 			continue
 		}
-		c := raw[i+1]
-		i += 2
-		switch c {
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'u':
-			r := hex4(raw[i:])
-			i += 4
-			if utf16.IsSurrogate(r) {
-				low := rune(-1)
-				if i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
-					low = hex4(raw[i+2:])
-				}
-				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
-					i += 6
-				}
-			}
-			n += utf8.EncodeRune(free[n:], r)
+		if c := unescapes[raw[i+1]]; c != 0 {
+			free[n] = c
+			n, i = n+1, i+2
 			continue
 		}
-		free[n] = c
-		n++
+		r := hex4(raw[i+2:])
+		i += 6
+		if utf16.IsSurrogate(r) {
+			low := rune(-1)
+			if i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
+				low = hex4(raw[i+2:])
+			}
+			if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+				i += 6
+			}
+		}
+		n += utf8.EncodeRune(free[n:], r)
 	}
 	return dst[:len(dst)+n]
 }
