@@ -96,7 +96,7 @@ func (f *Files) editOnce(ctx context.Context, call *capabilities.Call, in editIn
 	if err != nil {
 		err = capabilities.FileError(err, t.p.Display)
 	}
-	now := sumOf(t.raw(text))
+	now := t.written
 	t.seen.put(t.p, now)
 	diff, _, _ := clean(unified(t.p.Display, t.p.Display, content, text, changes, diffContext))
 	head := fmt.Sprintf("Edited %s (%s)", t.p.Display, plural(int64(len(found)), "replacement"))

@@ -276,6 +276,7 @@ func (b *batch) failure() error {
 func (b *batch) write(context.Context) (out protocol.ToolOutput, err error) {
 	result := multiEditOutput{Files: []editedFile{}}
 	var diffs bytes.Buffer
+	var unsynced error // a file is written, but may not be on the disk
 	for i, e := range b.all {
 		if !b.used(e) {
 			continue
@@ -288,8 +289,11 @@ func (b *batch) write(context.Context) (out protocol.ToolOutput, err error) {
 		if !res.Changed {
 			return protocol.ToolOutput{Mutations: b.back(i)}, err
 		}
-		now := sumOf(e.t.raw(e.content))
+		now := e.t.written
 		e.t.seen.put(e.t.p, now)
+		if err != nil && unsynced == nil {
+			unsynced = capabilities.FileError(err, e.t.p.Display)
+		}
 		out.Mutations = append(out.Mutations, protocol.Mutation{Op: opModify, Path: e.t.p.Display, SHA256: now.String()})
 		result.Files = append(result.Files, editedFile{e.t.p.Display, e.replacements, now.String()})
 		diffs.Write(unified(e.t.p.Display, e.t.p.Display, e.old, e.content, lineChanges(e.old, e.content), diffContext))
@@ -302,7 +306,7 @@ func (b *batch) write(context.Context) (out protocol.ToolOutput, err error) {
 	shown, truncated := b.files.fit(b.call, diff, len(head)+1)
 	result.Diff, result.Truncated = shown, truncated
 	out.Content, out.Structured = output(nil, head+"\n"+shown).Content, result
-	return out, nil
+	return out, unsynced
 }
 
 // back undoes what was written before the n-th file, and returns what it could not
@@ -315,10 +319,10 @@ func (b *batch) back(n int) (left []protocol.Mutation) {
 		again := *e.t
 		again.unsafe = true
 		if res, _ := again.write(e.old); res.Changed {
-			e.t.seen.put(e.t.p, sumOf(e.t.raw(e.old)))
+			e.t.seen.put(e.t.p, again.written)
 			continue
 		}
-		left = append(left, protocol.Mutation{Op: opModify, Path: e.t.p.Display, SHA256: sumOf(e.t.raw(e.content)).String()})
+		left = append(left, protocol.Mutation{Op: opModify, Path: e.t.p.Display, SHA256: e.t.written.String()})
 	}
 	return left
 }

@@ -33,11 +33,13 @@ type target struct {
 	name   string
 	seen   *seen
 	unsafe bool         // the caller does not care what is there
-	check  func() error // what is to be known before the change becomes visible; nil: nothing more
+	rule   func() error // the stale-write rule, where it is applied while the new content is on its way to the disk
 
 	exists   bool
 	info     fs.FileInfo // as it was when looked at
 	now      sum         // its content then
+	written  sum         // the content that write has made
+	refused  error       // what rule said
 	encoding string      // of what current made UTF-8 of, and write makes it again; "" for bytes as they are
 }
 
@@ -198,14 +200,15 @@ func (t *target) raw(content []byte) []byte {
 }
 
 // write makes content the file's content. The stale-write rule has been applied to
-// what hash or read found; a change after that is seen here.
+// what hash or read found, or is now; a change after that is seen here.
 func (t *target) write(content []byte) (atomicfile.Result, error) {
 	content = t.raw(content)
-	return t.writeFrom(bytes.NewReader(content), int64(len(content)))
-}
-
-func (t *target) writeFrom(content io.ReadSeeker, size int64) (atomicfile.Result, error) {
-	res, err := atomicfile.WriteFrom(t.dir, t.name, content, size, atomicfile.Options{New: !t.exists, Check: t.unchanged})
+	res, err := atomicfile.Write(t.dir, t.name, content, atomicfile.Options{New: !t.exists, Check: t.unchanged, Meanwhile: func() {
+		t.written = sumOf(content)
+		if t.rule != nil {
+			t.refused = t.rule()
+		}
+	}})
 	return res, t.writeError(res, err)
 }
 
@@ -236,13 +239,8 @@ func errAppeared(t *target) error {
 // unchanged looks once more when the new content is ready, which may have taken a
 // while: programs outside know nothing of our locks.
 func (t *target) unchanged() error {
-	if t.check != nil {
-		if err := t.check(); err != nil {
-			return err
-		}
-	}
-	if !t.exists || t.unsafe {
-		return nil
+	if t.refused != nil || !t.exists || t.unsafe {
+		return t.refused
 	}
 	info, err := t.dir.Lstat(t.name)
 	if err == nil && os.SameFile(info, t.info) && info.Size() == t.info.Size() && info.ModTime().Equal(t.info.ModTime()) {

@@ -81,22 +81,15 @@ func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in write
 	if err := t.mayBeOverwritten(); err != nil {
 		return out, err
 	}
-	// What is hashed is hashed while the new content is on its way to the disk.
-	var now sum
-	var old error
-	hashed := make(chan struct{})
-	go func() {
-		defer close(hashed)
-		if old = t.hash(ctx); old == nil {
-			old = t.seen.await(ctx, t.p)
+	t.rule = func() error {
+		if !t.exists || t.unsafe {
+			return nil
 		}
-		now = sumOf(content)
-	}()
-	defer func() { <-hashed }()
-	t.check = func() error {
-		<-hashed
-		if old != nil || !t.exists || t.unsafe {
-			return old
+		if err := t.hash(ctx); err != nil {
+			return err
+		}
+		if err := t.seen.await(ctx, t.p); err != nil {
+			return err
 		}
 		return t.seen.mayOverwrite(t.p, t.now)
 	}
@@ -105,7 +98,7 @@ func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in write
 		unmakeDirs(made)
 		return out, err
 	}
-	<-hashed
+	now := t.written
 	t.seen.put(t.p, now)
 	for _, d := range made {
 		out.Mutations = append(out.Mutations, protocol.Mutation{Op: opMkdir, Path: d.Display})

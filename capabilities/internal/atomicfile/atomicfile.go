@@ -37,6 +37,9 @@ type Options struct {
 	// is decided at the moment the name is taken, not before. Without it, fs.ErrExist
 	// means that a file appeared while a new one was being written.
 	New bool
+	// Meanwhile is called once before Check: beside the wait for the disk, for work whose
+	// result nobody needs earlier.
+	Meanwhile func()
 	// Check is called at the last moment before the change becomes visible. Its
 	// error ends the Write with everything as it was.
 	Check func() error
@@ -191,7 +194,7 @@ func (w *writer) fill(tmp *temp, old *attributes) error {
 			return fmt.Errorf("%w: %w", errKeepInode, err)
 		}
 	}
-	if err := tmp.file.Sync(); err != nil {
+	if err := w.sync(tmp.file); err != nil {
 		return err
 	}
 	if err := tmp.file.Close(); err != nil {
@@ -200,7 +203,27 @@ func (w *writer) fill(tmp *temp, old *attributes) error {
 	return w.check()
 }
 
+// sync waits until f is on the disk, and has the caller's work done meanwhile.
+func (w *writer) sync(f *os.File) error {
+	work := w.opts.Meanwhile
+	if work == nil {
+		return f.Sync()
+	}
+	w.opts.Meanwhile = nil
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work()
+	}()
+	defer func() { <-done }()
+	return f.Sync()
+}
+
 func (w *writer) check() error {
+	if work := w.opts.Meanwhile; work != nil { // there was nothing to wait for
+		w.opts.Meanwhile = nil
+		work()
+	}
 	if w.opts.Check == nil {
 		return nil
 	}
