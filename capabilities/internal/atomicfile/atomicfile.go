@@ -5,7 +5,8 @@
 //	res, err := atomicfile.Write(dir, "config.yaml", content, atomicfile.Options{})
 //
 // The new content is written to a temporary file in the same directory, made
-// durable and renamed over the old one. That gives the name a new inode, so where
+// durable and renamed over the old one. On Linux that file has no name before, so that a
+// crash leaves nothing of it. That gives the name a new inode, so where
 // the inode matters the file is written in place instead, with a copy of the old
 // content beside it until that is done: a file with several hard links, a file
 // that is a mount point, one whose owner this process cannot give away, and one in
@@ -63,10 +64,25 @@ func Write(dir *os.Root, name string, content []byte, opts Options) (Result, err
 // gives from its start, perhaps more than once.
 func WriteFrom(dir *os.Root, name string, r io.ReadSeeker, size int64, opts Options) (Result, error) {
 	w := &writer{dir: dir, name: name, content: r, size: size, opts: opts}
+	return w.write()
+}
+
+// writer is one Write.
+type writer struct {
+	dir     *os.Root
+	handle  *os.File // of dir, for what os.Root has no method for
+	name    string
+	content io.ReadSeeker
+	size    int64
+	opts    Options
+	named   bool // temporary files have a name from the start
+}
+
+func (w *writer) write() (Result, error) {
 	if w.opts.Perm == 0 {
 		w.opts.Perm = 0o666
 	}
-	handle, err := dir.OpenFile(".", os.O_RDONLY|nonblock, 0)
+	handle, err := w.dir.OpenFile(".", os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return Result{}, err
 	}
@@ -79,8 +95,8 @@ func WriteFrom(dir *os.Root, name string, r io.ReadSeeker, size int64, opts Opti
 		return Result{}, err
 	case old == nil:
 		return w.create()
-	case opts.New:
-		return Result{}, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+	case w.opts.New:
+		return Result{}, &fs.PathError{Op: "create", Path: w.name, Err: fs.ErrExist}
 	}
 	if old.links <= 1 {
 		res, err := w.replace(old)
@@ -90,16 +106,6 @@ func WriteFrom(dir *os.Root, name string, r io.ReadSeeker, size int64, opts Opti
 	}
 	defer w.awaitStarts(busyTimeInPlace)
 	return w.overwrite(old)
-}
-
-// writer is one Write.
-type writer struct {
-	dir     *os.Root
-	handle  *os.File // of dir, for what os.Root has no method for
-	name    string
-	content io.ReadSeeker
-	size    int64
-	opts    Options
 }
 
 // errKeepInode: a new inode could not take the place of the old one.
@@ -142,7 +148,7 @@ func (w *writer) lookAtOld() (*attributes, error) {
 }
 
 func (w *writer) create() (Result, error) {
-	tmp, err := newTemp(w.dir, w.opts.Perm)
+	tmp, err := w.newTemp(w.opts.Perm)
 	if err != nil {
 		return Result{}, err
 	}
@@ -150,7 +156,12 @@ func (w *writer) create() (Result, error) {
 	if err := w.fill(tmp, nil); err != nil {
 		return Result{}, err
 	}
-	if err := renameNew(w.dir, w.handle, tmp.name, w.name); err != nil {
+	err = tmp.takeFree(w.name)
+	if errors.Is(err, errNoName) {
+		w.named = true
+		return w.create()
+	}
+	if err != nil {
 		return Result{}, err
 	}
 	w.awaitStarts(busyTime)
@@ -158,7 +169,7 @@ func (w *writer) create() (Result, error) {
 }
 
 func (w *writer) replace(old *attributes) (Result, error) {
-	tmp, err := newTemp(w.dir, 0o600)
+	tmp, err := w.newTemp(0o600)
 	if errors.Is(err, fs.ErrPermission) {
 		return Result{}, errKeepInode
 	}
@@ -169,19 +180,21 @@ func (w *writer) replace(old *attributes) (Result, error) {
 	if err := w.fill(tmp, old); err != nil {
 		return Result{}, err
 	}
-	err = w.dir.Rename(tmp.name, w.name)
-	if isMountPoint(err) || errors.Is(err, fs.ErrPermission) {
+	err = tmp.take(w.name)
+	switch {
+	case errors.Is(err, errNoName):
+		w.named = true
+		return w.replace(old)
+	case isMountPoint(err), errors.Is(err, fs.ErrPermission):
 		return Result{}, errKeepInode
-	}
-	if err != nil {
+	case err != nil:
 		return Result{}, err
 	}
-	tmp.name = ""
 	w.awaitStarts(busyTime)
 	return Result{Changed: true}, w.syncDir()
 }
 
-// fill makes the temporary file what the file is to be, durably, and closes it.
+// fill makes the temporary file what the file is to be, durably.
 func (w *writer) fill(tmp *temp, old *attributes) error {
 	if _, err := w.content.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -195,9 +208,6 @@ func (w *writer) fill(tmp *temp, old *attributes) error {
 		}
 	}
 	if err := w.sync(tmp.file); err != nil {
-		return err
-	}
-	if err := tmp.file.Close(); err != nil {
 		return err
 	}
 	return w.check()
@@ -245,7 +255,7 @@ func CopyAttributes(from, to *os.File) error {
 }
 
 // TempName is a name for something else that is made beside its final place, a
-// directory for example. IsTemp knows it.
+// directory for example.
 func TempName() string { return tempPrefix + strings.ToLower(rand.Text()) }
 
 // syncDir makes the directory entry durable.

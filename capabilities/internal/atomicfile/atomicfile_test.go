@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -177,13 +178,63 @@ func TestReadersSeeWholeContents(t *testing.T) {
 	}
 }
 
-func TestIsTemp(t *testing.T) {
-	_, dir := newDir(t)
-	tmp, err := newTemp(dir, 0o600)
-	require.NoError(t, err)
-	defer tmp.discard()
-	assert.True(t, IsTemp(tmp.name))
-	assert.False(t, IsTemp("f"))
+// Until the new content is complete there is nothing beside the old one, so that a crash
+// leaves nothing; where the system cannot do that, a file with a name serves as well.
+func TestNameless(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		for _, had := range []string{"", "old"} {
+			path, dir := newDir(t)
+			var want []string
+			if had != "" {
+				require.NoError(t, os.WriteFile(filepath.Join(path, "f"), []byte(had), 0o751))
+				want = []string{"f"}
+			}
+			var beside []string
+			w := &writer{dir: dir, name: "f", content: strings.NewReader("new"), named: named, opts: Options{Check: func() error {
+				beside = names(t, path)
+				return nil
+			}}}
+			res, err := w.write()
+			require.NoError(t, err)
+			assert.Equal(t, Result{Changed: true, Created: had == ""}, res)
+			assert.Equal(t, "new", content(t, filepath.Join(path, "f")))
+			assert.Equal(t, []string{"f"}, names(t, path))
+			if runtime.GOOS == "linux" && !named {
+				assert.Equal(t, want, beside)
+			} else {
+				assert.Len(t, beside, len(want)+1)
+			}
+			// Somebody else was quicker.
+			w = &writer{dir: dir, name: "g", content: strings.NewReader("mine"), named: named, opts: Options{Check: func() error {
+				return os.WriteFile(filepath.Join(path, "g"), []byte("theirs"), 0o600)
+			}}}
+			_, err = w.write()
+			require.ErrorIs(t, err, fs.ErrExist)
+			assert.Equal(t, "theirs", content(t, filepath.Join(path, "g")))
+			assert.Equal(t, []string{"f", "g"}, names(t, path))
+		}
+	}
+}
+
+// What is to be done meanwhile is done once and before the check, however the file is written.
+func TestMeanwhile(t *testing.T) {
+	path, dir := newDir(t)
+	for _, name := range []string{"new", "there", "linked"} {
+		if name != "new" {
+			require.NoError(t, os.WriteFile(filepath.Join(path, name), nil, 0o600))
+		}
+		if name == "linked" {
+			require.NoError(t, os.Link(filepath.Join(path, name), filepath.Join(path, "too")))
+		}
+		done := 0
+		_, err := Write(dir, name, []byte("x"), Options{Meanwhile: func() { done++ }, Check: func() error {
+			assert.Equal(t, 1, done)
+			return errBroken
+		}})
+		require.ErrorIs(t, err, errBroken)
+		assert.Equal(t, 1, done, name)
+	}
+	assert.Equal(t, []string{"linked", "there", "too"}, names(t, path))
 }
 
 // failing gives some of a content, once or each time it is read from its start.
@@ -245,6 +296,5 @@ func TestCopyAttributes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, fs.FileMode(0o751), info.Mode())
 	assert.Equal(t, "b", content(t, filepath.Join(path, "b")))
-	assert.True(t, IsTemp(TempName()))
 	assert.NotEqual(t, TempName(), TempName())
 }

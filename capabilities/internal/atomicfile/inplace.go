@@ -33,7 +33,7 @@ func (e *LostError) Unwrap() error { return e.Err }
 
 // overwrite writes the content into the file that is there. The old content is
 // copied first and put back when anything fails; after a crash the copy is still
-// there, under a name that IsTemp knows.
+// there, beside the file.
 func (w *writer) overwrite(old *attributes) (Result, error) {
 	f, err := w.dir.OpenFile(w.name, os.O_RDWR|nonblock, 0)
 	if err != nil {
@@ -99,7 +99,7 @@ type saved struct {
 }
 
 func (w *writer) save(f *os.File, size int64) (*saved, error) {
-	tmp, err := newTemp(w.dir, 0o600)
+	tmp, err := w.newNamedTemp(0o600)
 	if errors.Is(err, fs.ErrPermission) {
 		if size > maxMemoryCopy {
 			return nil, err

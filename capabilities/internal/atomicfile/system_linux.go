@@ -2,10 +2,28 @@ package atomicfile
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
+
+// openNameless makes a file in dir that has no name: it is gone when it is closed, or when
+// this process is.
+func openNameless(dir *os.File, perm fs.FileMode) (*os.File, error) {
+	for {
+		fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_RDWR|unix.O_TMPFILE|unix.O_CLOEXEC, uint32(perm.Perm()))
+		if err != unix.EINTR {
+			return os.NewFile(uintptr(fd), tempPrefix), err
+		}
+	}
+}
+
+// giveName gives a name to a file that has none, if nothing else has it.
+func giveName(f, dir *os.File, name string) error {
+	return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), int(dir.Fd()), name, unix.AT_SYMLINK_FOLLOW)
+}
 
 // renameNew gives a file a name that is still free.
 func renameNew(dir *os.Root, handle *os.File, from, to string) error {
