@@ -5,20 +5,20 @@ import (
 	"encoding/binary"
 	"regexp/syntax"
 	"slices"
-	"unicode"
 	"unicode/utf8"
 )
 
 const (
 	// maxTable is how many transitions an automaton remembers before it forgets all and
-	// begins anew: 4 MiB.
-	maxTable = 1 << 20
-	// An automaton that has made so many states, and one for less than so many bytes, is no
-	// help: the pattern is left to the standard library.
+	// begins anew, and maxThreads how many places in the program its states have: 4 MiB each.
+	maxTable   = 1 << 20
+	maxThreads = 1 << 20
+	// An automaton that has made so many states, or two for each instruction of a long program,
+	// and one for less than so many bytes, is no help: the pattern is left to the standard library.
 	manyStates   = 2000
 	bytesByState = 20
 	// maxInst is how many instructions of a program are worth an automaton.
-	maxInst = 4000
+	maxInst = 100_000
 )
 
 // Values of a transition that are no state.
@@ -27,15 +27,6 @@ const (
 	matched int32 = -1
 	dead    int32 = -2 // nothing can match before the next line
 )
-
-// alphabet sorts runes into the classes that a program cannot tell apart.
-type alphabet struct {
-	ascii  [utf8.RuneSelf]uint16
-	bounds []rune   // first runes of the ranges of what is not ASCII, in order
-	class  []uint16 // theirs
-	n      int      // classes; n is the end of the text
-	sample []rune   // one rune of each class
-}
 
 // dfa finds the lines that a program matches, one byte after the other. Its states are
 // made as they are needed. It belongs to one goroutine.
@@ -53,108 +44,33 @@ type dfa struct {
 	states []dfaState // states[i] has the row at i*width
 	byKey  map[string]int32
 	first  int32
+	begins map[beginning]begun // what the start of the program leads to, which most steps ask for
 
 	set, next sparse
 	stack     []uint32
 	key       []byte
+	threads   int // in all states
+	many      int // states that are many for this program
 	made      int
 	scanned   int
+}
+
+// beginning is a rune's class and what is true before it, begun what a thread that begins
+// there comes to.
+type beginning struct {
+	ops   syntax.EmptyOp
+	class uint16
+}
+
+type begun struct {
+	match bool
+	next  []uint32
 }
 
 type dfaState struct {
 	insts []uint32 // where threads stand, before what is empty has been gone through
 	begin bool     // nothing of the line has been read
 	word  bool     // the last rune was a word character
-}
-
-// newAlphabet finds the classes. Newline and carriage return are always alone.
-func newAlphabet(prog *syntax.Prog, words bool) *alphabet {
-	cuts := []rune{0, '\n', '\n' + 1, '\r', '\r' + 1, utf8.RuneSelf}
-	add := func(lo, hi rune) { cuts = append(cuts, lo, hi+1) }
-	if words {
-		add('0', '9')
-		add('A', 'Z')
-		add('_', '_')
-		add('a', 'z')
-	}
-	var matchers []*syntax.Inst
-	for i := range prog.Inst {
-		in := &prog.Inst[i]
-		switch in.Op {
-		case syntax.InstRune, syntax.InstRune1:
-			matchers = append(matchers, in)
-			if len(in.Rune) == 1 {
-				r := in.Rune[0]
-				add(r, r)
-				if syntax.Flags(in.Arg)&syntax.FoldCase != 0 {
-					for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-						add(f, f)
-					}
-				}
-				continue
-			}
-			for j := 0; j+1 < len(in.Rune); j += 2 {
-				add(in.Rune[j], in.Rune[j+1])
-			}
-		}
-	}
-	slices.Sort(cuts)
-	cuts = slices.Compact(cuts)
-	a := &alphabet{}
-	ids := map[string]uint16{}
-	sign := make([]byte, 0, len(matchers)/8+2)
-	for i, lo := range cuts {
-		if lo > unicode.MaxRune {
-			break
-		}
-		sign = append(sign[:0], 0)
-		switch {
-		case lo == '\n':
-			sign[0] = 1
-		case lo == '\r':
-			sign[0] = 2
-		case words && syntax.IsWordChar(lo):
-			sign[0] = 3
-		}
-		for j, in := range matchers {
-			if j%8 == 0 {
-				sign = append(sign, 0)
-			}
-			if in.MatchRune(lo) {
-				sign[len(sign)-1] |= 1 << (j % 8)
-			}
-		}
-		id, ok := ids[string(sign)]
-		if !ok {
-			id = uint16(a.n)
-			ids[string(sign)] = id
-			a.sample = append(a.sample, lo)
-			a.n++
-		}
-		for r := lo; r < utf8.RuneSelf && (i+1 == len(cuts) || r < cuts[i+1]); r++ {
-			a.ascii[r] = id
-		}
-		if lo >= utf8.RuneSelf {
-			a.bounds = append(a.bounds, lo)
-			a.class = append(a.class, id)
-		}
-	}
-	return a
-}
-
-func (a *alphabet) of(r rune) uint16 {
-	if r < utf8.RuneSelf {
-		return a.ascii[r]
-	}
-	lo, hi := 0, len(a.bounds)
-	for hi-lo > 1 {
-		if m := int(uint(lo+hi) >> 1); a.bounds[m] <= r {
-			lo = m
-		} else {
-			hi = m
-		}
-	}
-	return a.class[lo]
 }
 
 // hasWords says whether a program asks for word boundaries.
@@ -169,7 +85,8 @@ func hasWords(prog *syntax.Prog) bool {
 }
 
 func newDFA(prog *syntax.Prog, abc *alphabet, words, looseCR bool) *dfa {
-	d := &dfa{prog: prog, abc: abc, words: words, looseCR: looseCR, width: int32(abc.n + 1)}
+	d := &dfa{prog: prog, abc: abc, words: words, looseCR: looseCR, width: int32(abc.n + 1), begins: map[beginning]begun{},
+		many: max(manyStates, 2*len(prog.Inst))}
 	d.set.grow(len(prog.Inst))
 	d.next.grow(len(prog.Inst))
 	d.anchored = d.isAnchored()
@@ -196,6 +113,7 @@ func (d *dfa) forget() {
 	d.table = append(d.table[:0], make([]int32, d.width)...) // row 0 is no state
 	d.states = append(d.states[:0], dfaState{})
 	d.byKey = map[string]int32{}
+	d.threads = 0
 	d.first = d.state(nil, true, false)
 }
 
@@ -217,6 +135,7 @@ func (d *dfa) state(insts []uint32, begin, word bool) int32 {
 		return row
 	}
 	d.made++
+	d.threads += len(insts)
 	row := int32(len(d.table))
 	d.table = append(d.table, make([]int32, d.width)...)
 	d.states = append(d.states, dfaState{slices.Clone(insts), begin, word})
@@ -245,8 +164,9 @@ func (d *dfa) step(row int32, class uint16) int32 {
 	} else {
 		ops |= syntax.EmptyNoWordBoundary
 	}
+	start := d.begin(beginning{ops, class}, c)
+	found := start.match
 	d.set.clear()
-	found := d.follow(uint32(d.prog.Start), ops)
 	for _, pc := range s.insts {
 		found = found || d.follow(pc, ops)
 	}
@@ -257,17 +177,16 @@ func (d *dfa) step(row int32, class uint16) int32 {
 		to = d.first
 	default:
 		d.next.clear()
-		for _, pc := range d.set.dense {
-			if in := &d.prog.Inst[pc]; consumes(in, c) {
-				d.next.add(in.Out)
-			}
+		for _, pc := range start.next {
+			d.next.add(pc)
 		}
+		d.consume(c)
 		if d.anchored && len(d.next.dense) == 0 {
 			to = dead
 			break
 		}
 		slices.Sort(d.next.dense)
-		if len(d.table) > maxTable {
+		if len(d.table) > maxTable || d.threads > maxThreads {
 			d.forget()
 			return d.state(d.next.dense, false, word && d.words)
 		}
@@ -275,6 +194,30 @@ func (d *dfa) step(row int32, class uint16) int32 {
 	}
 	d.table[row+int32(class)] = to
 	return to
+}
+
+// begin is what a match that begins before c, a rune of the class, comes to.
+func (d *dfa) begin(at beginning, c rune) begun {
+	b, ok := d.begins[at]
+	if !ok {
+		d.set.clear()
+		d.next.clear()
+		if b.match = d.follow(uint32(d.prog.Start), at.ops); !b.match {
+			d.consume(c)
+			b.next = slices.Clone(d.next.dense)
+		}
+		d.begins[at] = b
+	}
+	return b
+}
+
+// consume adds to next where the places in set get by c.
+func (d *dfa) consume(c rune) {
+	for _, pc := range d.set.dense {
+		if in := &d.prog.Inst[pc]; consumes(in, c) {
+			d.next.add(in.Out)
+		}
+	}
 }
 
 func consumes(in *syntax.Inst, c rune) bool {
@@ -360,7 +303,7 @@ func (d *dfa) scan(b []byte, from int) int {
 				row = d.first
 				continue
 			}
-			if to == matched || d.made > manyStates && (d.scanned-len(b)+i)/d.made < bytesByState {
+			if to == matched || d.made > d.many && (d.scanned-len(b)+i)/d.made < bytesByState {
 				d.scanned -= len(b) - i
 				return i
 			}
@@ -379,7 +322,7 @@ func (d *dfa) scan(b []byte, from int) int {
 }
 
 // hopeless says that the automaton is of no use for this text.
-func (d *dfa) hopeless() bool { return d.made > manyStates && d.scanned/d.made < bytesByState }
+func (d *dfa) hopeless() bool { return d.made > d.many && d.scanned/d.made < bytesByState }
 
 // sparse is a set of small numbers that is cleared at once.
 type sparse struct {

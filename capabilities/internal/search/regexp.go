@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -18,13 +19,19 @@ var escapedCR = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\\(r|x0[dD]|x\{0*[dD]\}|015)`)
 })
 
+// lookAround is how what RE2 does not have begins.
+var lookAround = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\(\?(<?[=!]|>)`) })
+
 // matcher is a regular expression and what is known about it. It is immutable.
 type matcher struct {
 	re     *regexp.Regexp // for one line without its newline, or for a whole text
 	tree   *syntax.Regexp
 	lines  bool // no match is longer than a line
 	keepCR bool // the pattern names the carriage return, which otherwise belongs to the line end
-	starts bool // the pattern asks for the start of the text: it has only one
+	starts bool // the pattern asks for the start of the text
+	// inLine and behind find what else there is where a search goes on behind one rune of the
+	// text: in the rest of its line, or anywhere. nil with lines.
+	inLine, behind func() *regexp.Regexp
 
 	need  needles // when hasNeed
 	has   bool
@@ -58,14 +65,22 @@ func compile(pattern string, ignoreCase, multiline bool) (*matcher, error) {
 	if err != nil {
 		return nil, patternError(pattern, err)
 	}
-	m := &matcher{tree: tree, lines: !multiline}
+	m := &matcher{tree: tree}
 	m.keepCR = namesCR(pattern)
 	m.starts = hasOp(tree, syntax.OpBeginText)
-	if m.lines && hasNewline(tree) {
+	// With \A and \z the text is all of the file.
+	m.lines = !multiline || !crossesLines(tree) && !m.starts && !hasOp(tree, syntax.OpEndText)
+	if !multiline && hasNewline(tree) {
 		return nil, invalid("pattern", `\n is in no line, and each line is searched on its own: say multiline`)
 	}
 	if m.re, err = regexp.Compile(prefix + pattern); err != nil {
 		return nil, patternError(pattern, err)
+	}
+	if !m.lines {
+		going := func(by string) func() *regexp.Regexp {
+			return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A(?s:.)` + by + "(" + prefix + pattern + ")") })
+		}
+		m.inLine, m.behind = going(`[^\n]*?`), going(`(?s:.*?)`)
 	}
 	tree = tree.Simplify()
 	m.need, m.has = required(tree)
@@ -84,13 +99,16 @@ func patternError(pattern string, err error) error {
 		what = fmt.Sprintf("%s: `%s`", bad.Code, protocolText(bad.Expr))
 		switch bad.Code {
 		case syntax.ErrInvalidPerlOp:
-			why = "; RE2 has no look-around and no atomic groups: search for a simpler pattern and look at what it finds"
+			why = "; RE2 knows the flags i, m, s and U, as in (?i)"
+			if lookAround().MatchString(bad.Expr) {
+				why = "; RE2 has no look-around and no atomic groups: search for a simpler pattern and look at what it finds"
+			}
 		case syntax.ErrInvalidEscape:
 			if len(bad.Expr) == 2 && '1' <= bad.Expr[1] && bad.Expr[1] <= '9' {
 				why = "; RE2 has no back-references: search for a simpler pattern and look at what it finds"
 			}
 		case syntax.ErrInvalidRepeatSize:
-			why = "; RE2 repeats at most 1,000 times"
+			why = "; RE2 repeats at most 1,000 times, and the second number is not less than the first"
 		case syntax.ErrLarge, syntax.ErrNestingDepth:
 			why = "; use a shorter pattern"
 		case syntax.ErrInvalidUTF8:
@@ -138,22 +156,32 @@ func namesCR(pattern string) bool {
 func hasNewline(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral:
-		for _, c := range re.Rune {
-			if c == '\n' {
-				return true
-			}
+		if slices.Contains(re.Rune, '\n') {
+			return true
 		}
 	case syntax.OpCharClass:
 		if len(re.Rune) == 2 && re.Rune[0] == '\n' && re.Rune[1] == '\n' {
 			return true
 		}
 	}
-	for _, sub := range re.Sub {
-		if hasNewline(sub) {
-			return true
+	return slices.ContainsFunc(re.Sub, hasNewline)
+}
+
+// crossesLines says whether something in the pattern can match a newline.
+func crossesLines(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpAnyChar:
+		return true
+	case syntax.OpLiteral:
+		return slices.Contains(re.Rune, '\n')
+	case syntax.OpCharClass:
+		for i := 0; i < len(re.Rune); i += 2 {
+			if re.Rune[i] <= '\n' && '\n' <= re.Rune[i+1] {
+				return true
+			}
 		}
 	}
-	return false
+	return slices.ContainsFunc(re.Sub, crossesLines)
 }
 
 func hasOp(re *syntax.Regexp, op syntax.Op) bool {
