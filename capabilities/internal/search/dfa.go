@@ -13,10 +13,11 @@ const (
 	// begins anew, and maxThreads how many places in the program its states have: 4 MiB each.
 	maxTable   = 1 << 20
 	maxThreads = 1 << 20
-	// An automaton that has made so many states, or two for each instruction of a long program,
-	// and one for less than so many bytes, is no help: the pattern is left to the standard library.
-	manyStates   = 2000
-	bytesByState = 20
+	// An automaton that has gone through so many places to make its states, and through more for
+	// each byte that was read than the standard library would, is no help. That begins a match at
+	// each byte.
+	muchWork   = 1 << 18
+	workByByte = 2
 	// maxInst is how many instructions of a program are worth an automaton.
 	maxInst = 100_000
 )
@@ -50,8 +51,8 @@ type dfa struct {
 	stack     []uint32
 	key       []byte
 	threads   int // in all states
-	many      int // states that are many for this program
-	made      int
+	work      int // places that were gone through to make them
+	usual     int // that are gone through for each byte without an automaton
 	scanned   int
 }
 
@@ -85,8 +86,7 @@ func hasWords(prog *syntax.Prog) bool {
 }
 
 func newDFA(prog *syntax.Prog, abc *alphabet, words, looseCR bool) *dfa {
-	d := &dfa{prog: prog, abc: abc, words: words, looseCR: looseCR, width: int32(abc.n + 1), begins: map[beginning]begun{},
-		many: max(manyStates, 2*len(prog.Inst))}
+	d := &dfa{prog: prog, abc: abc, words: words, looseCR: looseCR, width: int32(abc.n + 1), begins: map[beginning]begun{}}
 	d.set.grow(len(prog.Inst))
 	d.next.grow(len(prog.Inst))
 	d.anchored = d.isAnchored()
@@ -134,7 +134,6 @@ func (d *dfa) state(insts []uint32, begin, word bool) int32 {
 	if row, ok := d.byKey[string(d.key)]; ok {
 		return row
 	}
-	d.made++
 	d.threads += len(insts)
 	row := int32(len(d.table))
 	d.table = append(d.table, make([]int32, d.width)...)
@@ -170,6 +169,7 @@ func (d *dfa) step(row int32, class uint16) int32 {
 	for _, pc := range s.insts {
 		found = found || d.follow(pc, ops)
 	}
+	d.work += 10 + len(d.set.dense) + len(start.next)
 	to := matched
 	switch {
 	case found:
@@ -206,6 +206,7 @@ func (d *dfa) begin(at beginning, c rune) begun {
 			d.consume(c)
 			b.next = slices.Clone(d.next.dense)
 		}
+		d.usual = max(d.usual, workByByte, len(d.set.dense)/2)
 		d.begins[at] = b
 	}
 	return b
@@ -303,7 +304,7 @@ func (d *dfa) scan(b []byte, from int) int {
 				row = d.first
 				continue
 			}
-			if to == matched || d.made > d.many && (d.scanned-len(b)+i)/d.made < bytesByState {
+			if to == matched || d.work > max(muchWork, d.usual*(d.scanned-len(b)+i)) {
 				d.scanned -= len(b) - i
 				return i
 			}
@@ -322,7 +323,7 @@ func (d *dfa) scan(b []byte, from int) int {
 }
 
 // hopeless says that the automaton is of no use for this text.
-func (d *dfa) hopeless() bool { return d.made > d.many && d.scanned/d.made < bytesByState }
+func (d *dfa) hopeless() bool { return d.work > max(muchWork, d.usual*d.scanned) }
 
 // sparse is a set of small numbers that is cleared at once.
 type sparse struct {
