@@ -233,3 +233,16 @@ func runAll(ctx context.Context, agents []*agent) error {
 	all.Wait()
 	return first
 }
+
+// exitCode is that of an error of Run.
+func exitCode(err error) int {
+	switch {
+	case errors.Is(err, executor.ErrCredentialRejected):
+		return cli.ExitCredential
+	case errors.Is(err, executor.ErrRegistrationRefused), errors.Is(err, executor.ErrUnsupportedProtocol):
+		return cli.ExitRefused
+	case errors.Is(err, executor.ErrReplaced):
+		return cli.ExitReplaced
+	}
+	return cli.ExitFailed
+}

@@ -9,43 +9,11 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
-
-func configInitCommand() *cobra.Command {
-	given := defaultSettings()
-	var force bool
-	c := &cobra.Command{
-		Use:   "init",
-		Short: "Write a configuration file with every setting explained",
-		Long: `Write a configuration file with every setting explained: commented out with its default, but
-for those that are given as flags, which are those of executor run. It goes to --config, else to the
-user's default place, whose directories are made. A file that is there is only replaced with --force.`,
-		Example: `  executor config init --brain wss://brain.example/executor --token-file ~/.config/executor/token --root ~/project`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := initConfig(cmd.Flags(), &given, force)
-			if err != nil {
-				return err
-			}
-			if cli.JSON(cmd) {
-				return cli.WriteJSON(cmd.OutOrStdout(), struct {
-					File string `json:"file"`
-				}{path})
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is written; edit it, then run: executor config check%s && executor doctor%s\n",
-				cli.Line(path), configArgument(path), configArgument(path))
-			return err
-		},
-	}
-	addFlags(c.Flags(), &given)
-	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")
-	c.Flags().SortFlags = false
-	return c
-}
 
 // configArgument is what names the file to other commands, where they would not find it.
 func configArgument(path string) string {

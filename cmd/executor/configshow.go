@@ -6,46 +6,17 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"reflect"
 	"regexp"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/redact"
 )
-
-func configShowCommand() *cobra.Command {
-	given := defaultSettings()
-	c := &cobra.Command{
-		Use:   "show",
-		Short: "Show the effective settings, and where each comes from",
-		Long: `Show the effective settings of executor run with the same flags, and where each comes from: a
-flag, a variable, a line of the file, or the default. What may be secret is not shown.
-
-` + configPrecedence,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := resolveAll(cmd.Flags(), &given, os.Environ())
-			for _, text := range r.warnings {
-				if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", cli.Line(text)); err != nil {
-					return err
-				}
-			}
-			if err := r.err(); err != nil {
-				return err
-			}
-			return showConfig(r, cmd.OutOrStdout(), cli.JSON(cmd))
-		},
-	}
-	addFlags(c.Flags(), &given)
-	c.Flags().SortFlags = false
-	return c
-}
 
 // shown is one setting as it is shown.
 type shown struct {
@@ -213,4 +184,16 @@ func yamlValue(value any) string {
 	}
 	_ = e.Close()
 	return strings.TrimSpace(out.String())
+}
+
+// redactURL leaves out what may be secret in a URL.
+func redactURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "[not a URL]"
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = "…"
+	}
+	return u.Redacted()
 }

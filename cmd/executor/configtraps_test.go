@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -225,11 +226,7 @@ func FuzzConfigFile(f *testing.F) {
 			}
 		}
 		if r.err() == nil {
-			_ = showConfig(r, discard{}, false)
+			_ = showConfig(r, io.Discard, false)
 		}
 	})
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -86,17 +86,19 @@ func peerOf(ctx context.Context) (cli.Peer, bool) {
 	return p, ok
 }
 
-// controlError is an error with the HTTP status of its answer; any other error is 422.
-type controlError struct {
+// withStatus is an error with the HTTP status of its answer; any other error is 422.
+func withStatus(status int, err error) error { return statusError{status, err} }
+
+type statusError struct {
 	status int
 	error
 }
 
-func (e controlError) Unwrap() error { return e.error }
+func (e statusError) Unwrap() error { return e.error }
 
 var (
-	errGaveUp     = controlError{http.StatusRequestTimeout, errors.New("the request came too late, its sender had given up; nothing was done")}
-	errOwnCommand = controlError{http.StatusForbidden, errors.New("a command that this executor has started may not control it; ask from a terminal of your own")}
+	errGaveUp     = withStatus(http.StatusRequestTimeout, errors.New("the request came too late, its sender had given up; nothing was done"))
+	errOwnCommand = withStatus(http.StatusForbidden, errors.New("a command that this executor has started may not control it; ask from a terminal of your own"))
 )
 
 // handle adds a route, METHOD /path, whose answer is one value. The request's context
@@ -114,7 +116,7 @@ func (c *control) handle(pattern string, h func(r *http.Request) (any, error)) {
 
 // stream adds a route whose answer is lines, each a value given to send. The context ends
 // with the client, and with send's error; it does not end when the agent leaves, which a
-// handler waits for by c.leaving.
+// handler waits for by closing.
 func (c *control) stream(pattern string, h func(r *http.Request, send func(v any) error) error) {
 	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		begun := false
@@ -146,7 +148,7 @@ func (c *control) serve(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.log.Error("handler panicked", zap.String("path", r.URL.Path), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
-			c.refuse(w, controlError{http.StatusInternalServerError, errors.New("the request failed unexpectedly; see the executor's log")})
+			c.refuse(w, withStatus(http.StatusInternalServerError, errors.New("the request failed unexpectedly; see the executor's log")))
 		}
 	}()
 	r.Body = http.MaxBytesReader(w, r.Body, maxControlBody)
@@ -155,7 +157,7 @@ func (c *control) serve(w http.ResponseWriter, r *http.Request) {
 
 func (c *control) refuse(w http.ResponseWriter, err error) {
 	status := http.StatusUnprocessableEntity
-	var e controlError
+	var e statusError
 	if errors.As(err, &e) {
 		status = e.status
 	}
@@ -180,15 +182,18 @@ func (c *control) write(w http.ResponseWriter, status int, v any) error {
 	return out.Flush()
 }
 
-// body reads a request's body into v: an object without unknown members, or nothing.
-func body(r *http.Request, v any) error {
+// readBody reads a request's body into v: an object without unknown members, or nothing.
+func readBody(r *http.Request, v any) error {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil && !errors.Is(err, io.EOF) {
-		return controlError{http.StatusBadRequest, fmt.Errorf("bad request: %w", err)}
+		return withStatus(http.StatusBadRequest, fmt.Errorf("bad request: %w", err))
 	}
 	return nil
 }
+
+// closing is done when the agent leaves: close was called.
+func (c *control) closing() <-chan struct{} { return c.leaving.Done() }
 
 // start makes the socket and serves it until close. Where it cannot be made, or is
 // removed, it is tried again: the agent works without.
@@ -254,4 +259,12 @@ func (c *control) close() {
 		_ = c.server.Close()
 	}
 	c.work.Wait()
+}
+
+func asker(r *http.Request) []zap.Field {
+	p, ok := peerOf(r.Context())
+	if !ok {
+		return nil
+	}
+	return []zap.Field{zap.Int("by_uid", p.UID), zap.Int("by_pid", p.PID)}
 }

@@ -72,7 +72,7 @@ func runDemoMCP(ctx context.Context, roots []string, level string, in io.Reader,
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s := defaultSettings()
 	s.children = standard.NewChildren()
-	if err := configureChildren(s.children, &s, cli.NewRedactor(w)); err != nil {
+	if err := configureChildren(s.children, &s, masker(&s, cli.NewRedactor(w))); err != nil {
 		return err
 	}
 	defer closeChildren(s.children, log)

@@ -20,44 +20,6 @@ import (
 
 const readme = "../../README.md"
 
-// settingsTable is the README's.
-func settingsTable() string {
-	given := defaultSettings()
-	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	addFlags(flags, &given)
-	var b strings.Builder
-	b.WriteString("| flag | variable | key | default | what it is |\n|---|---|---|---|---|\n")
-	for _, t := range table {
-		_, usage := pflag.UnquoteUsage(flags.Lookup(t.flag))
-		key := "`" + t.key() + "`"
-		if t.flag == configFlag {
-			key = ""
-		}
-		_, value, _ := strings.Cut(t.line(&given), ": ")
-		if t.flag == configFlag || t.orNone {
-			value = ""
-		}
-		if value != "" {
-			value = "`" + value + "`"
-		}
-		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s |\n", t.flag, t.variable(), key, value, strings.ReplaceAll(usage, "|", "\\|"))
-	}
-	return b.String()
-}
-
-// Every setting is in the README, as the code has it. After a change of the table of
-// settings: make docs.
-func TestReadmeIsUpToDate(t *testing.T) {
-	isolate(t)
-	raw, err := os.ReadFile(readme)
-	require.NoError(t, err)
-	const begin, end = "<!-- settings:begin -->\n", "<!-- settings:end -->"
-	have := string(raw)
-	i, j := strings.Index(have, begin), strings.Index(have, end)
-	require.True(t, i >= 0 && j > i, "the markers of the settings")
-	current(t, readme, have, have[:i+len(begin)]+settingsTable()+have[j:])
-}
-
 // Every setting is in the help and in the manual of each command that has it, with its
 // text; every command has its page.
 func TestEverySettingIsInHelpAndManual(t *testing.T) {
@@ -89,9 +51,11 @@ func TestEverySettingIsInHelpAndManual(t *testing.T) {
 	for _, name := range []string{"run", "doctor"} {
 		c, _, err := root.Find([]string{name})
 		require.NoError(t, err)
-		for _, row := range table {
-			assert.NotNil(t, c.Flags().Lookup(row.flag), "%s --%s", name, row.flag)
-		}
+		settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+		addFlags(settings, new(defaultSettings()))
+		settings.VisitAll(func(f *pflag.Flag) {
+			assert.NotNil(t, c.Flags().Lookup(f.Name), "%s --%s", name, f.Name)
+		})
 	}
 }
 

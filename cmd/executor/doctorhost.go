@@ -13,6 +13,7 @@ import (
 	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
+	"github.com/agent-executor/executor/protocol"
 )
 
 // hostChecks are those of this machine.
@@ -33,7 +34,6 @@ func hostChecks(s *settings) []doctor.Check {
 		{Name: "sandbox", Run: func(context.Context) doctor.Result { return checkSandbox(s) }},
 		{Name: "MCP servers", Run: func(context.Context) doctor.Result { return checkMCPServers(s) }},
 		{Name: "file limits", Run: doctor.Limits},
-		{Name: "systemd", Run: func(ctx context.Context) doctor.Result { return newSystemd().check(ctx) }},
 	}
 }
 
@@ -155,4 +155,46 @@ func checkSandbox(s *settings) doctor.Result {
 		return doctor.Of(doctor.Fail, "install it, or correct launch_prefix", "commands are started through %s, which is not there", s.LaunchPrefix[0])
 	}
 	return doctor.Of(doctor.OK, "", "commands are started through %s; what it enforces is its own matter", path)
+}
+
+// checkMCPServers looks whether the programs of the user's own servers are there.
+func checkMCPServers(s *settings) doctor.Result {
+	list, err := mcpServers(s.MCPServers)
+	if err != nil || len(list) == 0 {
+		return doctor.Of(doctor.Skip, "", "there is none in the settings")
+	}
+	var results []doctor.Result
+	for _, m := range list {
+		t := m.Transport
+		if t.Type == protocol.TransportHTTP {
+			results = append(results, doctor.Of(doctor.OK, "", "%s: %s, which is not asked", m.ServerKey, redactURL(t.URL)))
+			continue
+		}
+		path, err := programPath(t.Command, t.Env["PATH"])
+		if err != nil {
+			results = append(results, doctor.Of(doctor.Fail, "install it, or name it by its path in mcp_servers", "%s: %s is not there, or cannot be run", m.ServerKey, t.Command))
+			continue
+		}
+		results = append(results, doctor.Of(doctor.OK, "", "%s: %s", m.ServerKey, path))
+	}
+	return doctor.Join(results...)
+}
+
+// programPath is where a program is; one that is relative to a session's directory is not looked for.
+func programPath(command, path string) (string, error) {
+	if strings.ContainsRune(command, filepath.Separator) {
+		if !filepath.IsAbs(command) {
+			return command, nil
+		}
+		return exec.LookPath(command)
+	}
+	if path == "" { // that of the login shell, as programs have it
+		path = standard.NewChildren().Login()["PATH"] + string(filepath.ListSeparator) + os.Getenv("PATH")
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if found, err := exec.LookPath(filepath.Join(dir, command)); dir != "" && err == nil {
+			return found, nil
+		}
+	}
+	return "", exec.ErrNotFound
 }

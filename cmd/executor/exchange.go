@@ -9,9 +9,6 @@ import (
 	"github.com/agent-executor/executor/executor"
 )
 
-// exchanges reports whether the token exchange is configured, or half of it.
-func (s *settings) exchanges() bool { return s.BaseURL != "" || s.EnvironmentKeyFile != "" }
-
 const (
 	environmentKey     = "environment key"
 	environmentKeyFlag = "--environment-key-file"

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"os"
 
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/internal/cli"
@@ -35,10 +35,11 @@ func launchOf(s *settings) (l standard.Launch, err error) {
 	return l, nil
 }
 
-// configureChildren sets it. What cannot be done here ends the program now.
-func configureChildren(children *standard.Children, s *settings, hide *cli.Redactor) error {
+// configureChildren sets it. mask makes what changes their output; nil for nothing. What cannot be
+// done here ends the program now.
+func configureChildren(children *standard.Children, s *settings, mask func(env []string) standard.Masker) error {
 	l, err := launchOf(s)
-	l.Mask = masker(s, hide)
+	l.Mask = mask
 	if err == nil {
 		err = children.Configure(l)
 	}
@@ -48,33 +49,26 @@ func configureChildren(children *standard.Children, s *settings, hide *cli.Redac
 	return nil
 }
 
-func refuseRunAs(s *settings) error {
-	if s.RunAs == "" {
-		return nil
-	}
-	_, err := standard.ParseRunAs(s.RunAs)
-	return err
-}
-
-func refuseRlimit(s *settings) error {
-	for _, text := range s.Rlimit {
-		if _, err := standard.ParseLimit(text); err != nil {
-			return err
+// sandboxOf is the sandbox that the settings want for commands; nil for none.
+func sandboxOf(s *settings) (*standard.Sandbox, error) {
+	if s.Sandbox == standard.SandboxOff {
+		switch {
+		case s.SandboxNetwork != standard.NetworkOpen:
+			return nil, cli.Usagef("sandbox_network is given, but there is no sandbox; turn it on with --sandbox auto")
+		case len(s.SandboxRead) > 0:
+			return nil, cli.Usagef("sandbox_read is given, but there is no sandbox; turn it on with --sandbox auto")
 		}
+		return nil, nil
 	}
-	return nil
-}
-
-func refuseNice(s *settings) error {
-	if s.Nice < -20 || s.Nice > 19 {
-		return fmt.Errorf("%d: want -20 to 19", s.Nice)
+	roots, err := rootsOf(s.Root)
+	if err != nil {
+		return nil, err
 	}
-	return nil
-}
-
-func refuseOOMScore(s *settings) error {
-	if s.OOMScoreAdjust < 0 || s.OOMScoreAdjust > 1000 {
-		return fmt.Errorf("%d: want 0 to 1000", s.OOMScoreAdjust)
+	p := &standard.Sandbox{Mode: s.Sandbox, Network: s.SandboxNetwork, Read: s.SandboxRead}
+	for _, r := range roots {
+		p.Roots = append(p.Roots, standard.SandboxRoot{Path: r.Path, ReadOnly: r.ReadOnly})
 	}
-	return nil
+	p.Hidden = append(p.Hidden, s.StateDir, s.EnvironmentKeyFile, os.Getenv("CREDENTIALS_DIRECTORY"))
+	p.Hidden = append(p.Hidden, s.TokenFiles...)
+	return p, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,9 +15,9 @@ func TestLaunchOf(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, standard.Launch{}, l, "by default children are started as they are")
 
-	s, _, err := resolveWith(t, []string{"--run-as", "bob:staff", "--rlimit", "nofile=1k", "--rlimit", "core=0", "--oom-score-adjust", "0"},
-		[]string{"EXECUTOR_LAUNCH_PREFIX=box\n--bind\n/a:/b\n--"}, "nice: -5\n")
-	require.NoError(t, err)
+	s := defaultSettings()
+	s.RunAs, s.Rlimit, s.OOMScoreAdjust = "bob:staff", []string{"nofile=1k", "core=0"}, 0
+	s.LaunchPrefix, s.Nice = []string{"box", "--bind", "/a:/b", "--"}, -5
 	l, err = launchOf(&s)
 	require.NoError(t, err)
 	assert.Equal(t, standard.Launch{
@@ -36,9 +35,9 @@ func TestConfigureChildrenRefuses(t *testing.T) {
 		"run as no-such-user-here: there is no such account": func(s *settings) { s.RunAs = "no-such-user-here" },
 		"launch prefix": func(s *settings) { s.LaunchPrefix = []string{"no-such-program --"} },
 	} {
-		s := working(t)
+		s := defaultSettings()
 		change(&s)
-		err := configureChildren(standard.NewChildren(), &s, cli.NewRedactor(io.Discard))
+		err := configureChildren(standard.NewChildren(), &s, nil)
 		assert.ErrorContains(t, err, says)
 		assert.Equal(t, cli.ExitUsage, cli.Code(err))
 	}

@@ -5,19 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/mcp"
-	"github.com/agent-executor/executor/capabilities/standard"
-	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
 	"github.com/agent-executor/executor/protocol"
 )
 
@@ -162,71 +154,4 @@ func mcpSecrets(s *settings) (values []string) {
 		}
 	}
 	return values
-}
-
-var errSecretInFlag = errors.New("a secret in a flag is seen by everybody who lists the processes; write it in the configuration file, or in the variable")
-
-// judgeReaders looks who else can read the file: some keys have secrets in them.
-func (r *resolved) judgeReaders(path string, seen map[string]*yaml.Node) {
-	info, err := os.Stat(path)
-	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
-		return
-	}
-	for _, t := range table {
-		if n := seen[t.flag]; n != nil && t.private != nil && t.private(&r.settings) {
-			p := problemf(path, t.key(), "this has secrets in it, and the file has mode %04o, so that others can read it; run: chmod 600 %s", info.Mode().Perm(), path)
-			p.Line, p.Column = n.Line, n.Column
-			r.add(p)
-		}
-	}
-}
-
-// noMCPOverHTTP says why the brain does not name servers that are reached over HTTP; "" when it may.
-func noMCPOverHTTP(s *settings) string {
-	if s.Sandbox == standard.SandboxOff || s.SandboxNetwork == standard.NetworkOpen {
-		return ""
-	}
-	return fmt.Sprintf("commands of this executor are in a sandbox with the network %s, and the executor connects nowhere in their place; the user can configure the server in mcp_servers", s.SandboxNetwork)
-}
-
-// checkMCPServers looks whether the programs of the user's own servers are there.
-func checkMCPServers(s *settings) doctor.Result {
-	list, err := mcpServers(s.MCPServers)
-	if err != nil || len(list) == 0 {
-		return doctor.Of(doctor.Skip, "", "there is none in the settings")
-	}
-	var results []doctor.Result
-	for _, m := range list {
-		t := m.Transport
-		if t.Type == protocol.TransportHTTP {
-			results = append(results, doctor.Of(doctor.OK, "", "%s: %s, which is not asked", m.ServerKey, redactURL(t.URL)))
-			continue
-		}
-		path, err := programPath(t.Command, t.Env["PATH"])
-		if err != nil {
-			results = append(results, doctor.Of(doctor.Fail, "install it, or name it by its path in mcp_servers", "%s: %s is not there, or cannot be run", m.ServerKey, t.Command))
-			continue
-		}
-		results = append(results, doctor.Of(doctor.OK, "", "%s: %s", m.ServerKey, path))
-	}
-	return doctor.Join(results...)
-}
-
-// programPath is where a program is; one that is relative to a session's directory is not looked for.
-func programPath(command, path string) (string, error) {
-	if strings.ContainsRune(command, filepath.Separator) {
-		if !filepath.IsAbs(command) {
-			return command, nil
-		}
-		return exec.LookPath(command)
-	}
-	if path == "" { // that of the login shell, as programs have it
-		path = standard.NewChildren().Login()["PATH"] + string(filepath.ListSeparator) + os.Getenv("PATH")
-	}
-	for _, dir := range filepath.SplitList(path) {
-		if found, err := exec.LookPath(filepath.Join(dir, command)); dir != "" && err == nil {
-			return found, nil
-		}
-	}
-	return "", exec.ErrNotFound
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
 	"github.com/agent-executor/executor/protocol"
 )
 
@@ -81,41 +81,15 @@ func TestMCPSecretsInTheFile(t *testing.T) {
 	isolate(t)
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("mcp_servers: {server_key: files, transport: {command: x, env: {A: plain-99, MY_TOKEN: geheim-98}, secret_env: {K: geheim-99}}}\n"), 0o600))
-	out, _, err := command(t, "config", "show", "--config", path)
-	require.NoError(t, err)
-	assert.Contains(t, out, "server_key: files")
-	assert.Contains(t, out, "plain-99")
-	assert.NotContains(t, out, "geheim")
+	var out bytes.Buffer
+	r := resolveArgs(t, "--config", path)
+	require.NoError(t, r.err())
+	require.NoError(t, showConfig(r, &out, false))
+	assert.Contains(t, out.String(), "server_key: files")
+	assert.Contains(t, out.String(), "plain-99")
+	assert.NotContains(t, out.String(), "geheim")
 	require.NoError(t, os.Chmod(path, 0o644))
-	_, _, err = command(t, "config", "show", "--config", path)
-	assert.ErrorContains(t, err, "config.yaml:1: mcp_servers: this has secrets in it, and the file has mode 0644, so that others can read it; run: chmod 600 "+path)
+	assert.ErrorContains(t, resolveArgs(t, "--config", path).err(), "config.yaml:1: mcp_servers: this has secrets in it, and the file has mode 0644, so that others can read it; run: chmod 600 "+path)
 	require.NoError(t, os.WriteFile(path, []byte("mcp_servers: {server_key: files, transport: {command: x}}\n"), 0o644))
-	_, _, err = command(t, "config", "show", "--config", path)
-	assert.NoError(t, err)
-}
-
-func TestCheckMCPServers(t *testing.T) {
-	s := defaultSettings()
-	assert.Equal(t, doctor.Skip, checkMCPServers(&s).Status)
-	s.MCPServers = []string{`[{"server_key":"a","transport":{"command":"sh"}},{"server_key":"b","transport":{"url":"http://u:geheim@127.0.0.1/mcp?key=geheim"}},{"server_key":"c","transport":{"command":"./srv"}}]`}
-	r := checkMCPServers(&s)
-	assert.Equal(t, doctor.OK, r.Status)
-	s.MCPServers = append(s.MCPServers, `{"server_key":"d","transport":{"command":"no-such-program-7"}}`)
-	r = checkMCPServers(&s)
-	assert.Equal(t, doctor.Fail, r.Status)
-	all := r.Text
-	for _, d := range r.Details {
-		all += "\n" + d
-	}
-	assert.Contains(t, all, "d: no-such-program-7 is not there")
-	assert.NotContains(t, all, "geheim")
-}
-
-func TestNoMCPOverHTTP(t *testing.T) {
-	s := defaultSettings()
-	assert.Empty(t, noMCPOverHTTP(&s))
-	s.Sandbox = "auto"
-	assert.Empty(t, noMCPOverHTTP(&s))
-	s.SandboxNetwork = "none"
-	assert.Contains(t, noMCPOverHTTP(&s), "with the network none")
+	assert.NoError(t, resolveArgs(t, "--config", path).err())
 }

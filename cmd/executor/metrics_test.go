@@ -75,9 +75,9 @@ func TestWriteMetrics(t *testing.T) {
 		counts.ended(e)
 	}
 	s := programStatus{Version: "v\"1\\\n", Started: time.UnixMilli(1500), Ready: true, Brains: []brainStatus{
-		{"a", executor.Status{State: executor.StateReady, LeaseLeft: 1500 * time.Millisecond, CallsRunning: 3, ResultsOwed: 4, Sessions: make([]executor.SessionStatus, 2),
+		{Name: "a", Status: executor.Status{State: executor.StateReady, LeaseLeft: 1500 * time.Millisecond, CallsRunning: 3, ResultsOwed: 4, Sessions: make([]executor.SessionStatus, 2),
 			Processes: 5, JournalBytes: 6, Reconnects: map[string]int64{"http": 7}}},
-		{"b", executor.Status{State: executor.StateWaiting, Degraded: "x", Overdue: time.Second}},
+		{Name: "b", Status: executor.Status{State: executor.StateWaiting, Degraded: "x", Overdue: time.Second}},
 	}}
 	var out bytes.Buffer
 	require.NoError(t, writeMetrics(&out, s, counts))
@@ -121,21 +121,11 @@ func TestWriteMetrics(t *testing.T) {
 	}
 }
 
-func TestRefuseMetricsListen(t *testing.T) {
-	for addr, good := range map[string]bool{"": true, "127.0.0.1:9464": true, "[::1]:0": true, ":9464": true, "localhost:1": true,
-		"9464": false, "127.0.0.1": false, "127.0.0.1:http": false, "127.0.0.1:65536": false, "::1:9464": false} {
-		assert.Equal(t, good, refuseMetricsListen(&settings{MetricsListen: addr}) == nil, addr)
-	}
-}
-
 func TestMetricsAddressInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	s := working(t)
-	s.MetricsListen = l.Addr().String()
-	var log bytes.Buffer
-	err = run(t.Context(), &s, nil, &log)
+	_, err = listenMetrics(l.Addr().String(), zap.NewNop())
 	assert.EqualError(t, err, "metrics_listen: the address "+l.Addr().String()+" is in use by another program; stop it, or choose another address")
 	assert.Equal(t, cli.ExitFailed, cli.Code(err))
 	m, err := listenMetrics("", zap.NewNop())
@@ -181,11 +171,11 @@ func TestHealthAndReadiness(t *testing.T) {
 		health, ready int
 		says          string
 	}{
-		{programStatus{Ready: true, Brains: []brainStatus{{"a", executor.Status{State: executor.StateReady}}}}, 200, 200, "ok"},
-		{programStatus{Brains: []brainStatus{{"a", executor.Status{State: executor.StateWaiting}}}}, 200, 503, "a: waiting"},
-		{programStatus{Brains: []brainStatus{{"a", executor.Status{State: executor.StateDraining}}}}, 200, 503, "a: draining"},
-		{programStatus{Ready: true, Stopping: true, Brains: []brainStatus{{"a", executor.Status{State: executor.StateReady}}}}, 200, 503, "stopping"},
-		{programStatus{Brains: []brainStatus{{"a", executor.Status{State: executor.StateConnecting, Overdue: time.Minute}}}}, 503, 503, "a: connecting"},
+		{programStatus{Ready: true, Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateReady}}}}, 200, 200, "ok"},
+		{programStatus{Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateWaiting}}}}, 200, 503, "a: waiting"},
+		{programStatus{Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateDraining}}}}, 200, 503, "a: draining"},
+		{programStatus{Ready: true, Stopping: true, Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateReady}}}}, 200, 503, "stopping"},
+		{programStatus{Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateConnecting, Overdue: time.Minute}}}}, 503, 503, "a: connecting"},
 	} {
 		s = c.status
 		code, text := get(t, url+"/readyz")
@@ -241,9 +231,10 @@ func BenchmarkScrape(b *testing.B) {
 	}
 	ex, err := executor.New(executor.Options{URL: "ws://127.0.0.1:1/"})
 	require.NoError(b, err)
-	o := &operation{settings: &settings{}, agents: []*agent{{name: "a", ex: ex}}}
 	m := &metricsServer{counts: counts, asking: make(chan struct{}, 1)}
-	h := m.handler(o.status)
+	h := m.handler(func() programStatus {
+		return programStatus{Brains: []brainStatus{{Name: "a", Status: ex.Status()}}}
+	})
 	for b.Loop() {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,18 +26,6 @@ const (
 	// by then is stuck.
 	statusPatience = 2 * time.Second
 )
-
-// refuseMetricsListen judges an address.
-func refuseMetricsListen(s *settings) error {
-	if s.MetricsListen == "" {
-		return nil
-	}
-	_, port, err := net.SplitHostPort(s.MetricsListen)
-	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		return fmt.Errorf("%q: want HOST:PORT, like 127.0.0.1:9464 or [::1]:9464", s.MetricsListen)
-	}
-	return nil
-}
 
 // metricsServer serves /metrics, /healthz and /readyz. It is made with the address, and
 // does nothing without one; serve is called once, and close ends it.

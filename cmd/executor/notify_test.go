@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -122,7 +121,7 @@ func TestSupervisionThatIsNotHeard(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", name)
 	n, err := newNotifier(os.Getpid())
 	require.NoError(t, err)
-	ready := programStatus{Brains: []brainStatus{{"a", executor.Status{State: executor.StateReady, LastContact: time.Now()}}}}
+	ready := programStatus{Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateReady, LastContact: time.Now()}}}}
 	v := newSupervision(n, func() programStatus { return ready }, zap.NewNop())
 	v.look(time.Now(), true)
 	assert.True(t, v.failing)
@@ -149,7 +148,7 @@ func TestSupervision(t *testing.T) {
 		t.Helper()
 		s.Brains = nil
 		for i, state := range states {
-			s.Brains = append(s.Brains, brainStatus{string(rune('a' + i)), state})
+			s.Brains = append(s.Brains, brainStatus{Name: string(rune('a' + i)), Status: state})
 		}
 		v.look(began.Add(d), due)
 		return m.got(200 * time.Millisecond)
@@ -179,32 +178,4 @@ func TestSupervision(t *testing.T) {
 	assert.Equal(t, []string{"READY=1", "STATUS=a: not connected: no route to host"}, at(readyAfter, false, waiting), "nobody waits for a brain for ever")
 	s.Stopping = true
 	assert.Equal(t, []string{"STOPPING=1", "STATUS=a: connected, 0 sessions, 1 call running", "EXTEND_TIMEOUT_USEC=20000000"}, at(40*time.Second, false, ready))
-}
-
-// The real program under a service manager: the notify protocol from the start to the end.
-func TestServiceProtocol(t *testing.T) {
-	s := newSite(t)
-	m := newManager(t, filepath.Join(s.home, "notify"))
-	server := s.serve("127.0.0.1:0")
-	s.env = []string{"NOTIFY_SOCKET=" + m.name, "WATCHDOG_USEC=400000"}
-	agent := s.run("--token-command", "env > token-env; cat "+s.tokenFile(), "--token-file", "")
-	lines := m.until("READY=1")
-	assert.Contains(t, lines, "WATCHDOG=1", "also before")
-	assert.True(t, slices.ContainsFunc(lines, func(l string) bool {
-		return strings.HasPrefix(l, "STATUS=127.0.0.1") && strings.Contains(l, "connected")
-	}), "%q", lines)
-	out, _, _ := s.brain("call", "bash", `{"command":"env; cat token-env"}`)
-	assert.NotContains(t, out, "NOTIFY_SOCKET")
-	assert.NotContains(t, out, "WATCHDOG")
-	m.until("WATCHDOG=1")
-
-	server.signal(syscall.SIGKILL)
-	server.exit()
-	assert.NotContains(t, m.until("STATUS=127.0.0.1:"), "STOPPING=1")
-	for range 3 {
-		m.until("WATCHDOG=1")
-	}
-	agent.signal(syscall.SIGTERM)
-	m.until("STOPPING=1")
-	assert.Equal(t, 0, agent.exit())
 }

@@ -33,49 +33,11 @@ type operation struct {
 	ended    error // why the program ends; set before the control is closed
 }
 
-// programStatus is the answer to GET /status.
-type programStatus struct {
-	PID      int           `json:"pid"`
-	Version  string        `json:"version"`
-	Started  time.Time     `json:"started"`
-	StateDir string        `json:"state_dir"`
-	Config   string        `json:"config,omitempty"`
-	Systemd  bool          `json:"systemd,omitempty"`  // it runs as a service, which is best stopped as one
-	Stopping bool          `json:"stopping,omitempty"` // it was told to stop now
-	Ready    bool          `json:"ready"`              // registered with each brain that was not given up, and taking work
-	Brains   []brainStatus `json:"brains"`
-
-	ApprovalsWaiting int    `json:"approvals_waiting"`          // for the local user
-	AuditLost        int64  `json:"audit_lines_lost,omitempty"` // since the program has started
-	AuditProblem     string `json:"audit_problem,omitempty"`    // why lines are lost just now
-}
-
-// brainStatus is one brain in programStatus.
-type brainStatus struct {
-	Name string `json:"name"`
-	executor.Status
-}
-
-// leaving is a line of the answer to POST /drain and POST /stop. The last one says that
-// everything has ended; without it the program was killed.
-type leaving struct {
-	Status   *programStatus `json:"status,omitempty"`
-	Left     bool           `json:"left,omitempty"`
-	Systemd  bool           `json:"systemd,omitempty"`
-	ExitCode int            `json:"exit_code"`
-	Error    string         `json:"error,omitempty"`
-}
-
-// drainRequest is the body of POST /drain.
-type drainRequest struct {
-	DeadlineMS int64 `json:"deadline_ms,omitempty"` // 0: the drain timeout
-}
-
 func (o *operation) status() programStatus {
 	s := programStatus{PID: os.Getpid(), Version: executor.Version(), Started: o.started, StateDir: o.settings.StateDir, Config: o.settings.Config,
 		Systemd: os.Getenv("SYSTEMD_EXEC_PID") == strconv.Itoa(os.Getpid()), Stopping: o.stopping.Load()}
 	for _, a := range o.agents {
-		b := brainStatus{a.name, a.ex.Status()}
+		b := brainStatus{Name: a.name, Status: a.ex.Status()}
 		b.Brain = redactURL(b.Brain)
 		s.Brains = append(s.Brains, b)
 	}
@@ -126,11 +88,11 @@ func (o *operation) answer(c *control) {
 	c.handle("GET /status", func(*http.Request) (any, error) { return o.status(), nil })
 	c.stream("POST /drain", func(r *http.Request, send func(any) error) error {
 		var q drainRequest
-		if err := body(r, &q); err != nil {
+		if err := readBody(r, &q); err != nil {
 			return err
 		}
 		if q.DeadlineMS < 0 {
-			return controlError{http.StatusBadRequest, errors.New("deadline_ms: want 0, for the drain timeout, or more")}
+			return withStatus(http.StatusBadRequest, errors.New("deadline_ms: want 0, for the drain timeout, or more"))
 		}
 		o.log.Info("asked to finish and leave", asker(r)...)
 		o.drain(time.Duration(q.DeadlineMS) * time.Millisecond)
@@ -141,14 +103,6 @@ func (o *operation) answer(c *control) {
 		o.stop()
 		return o.tell(r.Context(), c, send)
 	})
-}
-
-func asker(r *http.Request) []zap.Field {
-	p, ok := peerOf(r.Context())
-	if !ok {
-		return nil
-	}
-	return []zap.Field{zap.Int("by_uid", p.UID), zap.Int("by_pid", p.PID)}
 }
 
 // tell says how the program stands whenever that changes, until it has left.
@@ -165,7 +119,7 @@ func (o *operation) tell(ctx context.Context, c *control, send func(any) error) 
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-c.leaving.Done():
+		case <-c.closing():
 			line := leaving{Left: true, Systemd: s.Systemd}
 			if err := redacted(o.ended, o.hide); err != nil {
 				line.ExitCode, line.Error = cli.Code(err), err.Error()

@@ -15,9 +15,9 @@ import (
 	"github.com/agent-executor/executor/executor/approval"
 )
 
-// promptUser asks on the terminal that the program runs on, one question after another, until ctx is done. Without a
+// prompt asks on the terminal that the program runs on, one question after another, until ctx is done. Without a
 // terminal, both to read from and to write to, nobody is asked here.
-func promptUser(ctx context.Context, desk *approval.Desk, log *zap.Logger) {
+func (t *trusted) prompt(ctx context.Context) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
 		return
 	}
@@ -25,9 +25,9 @@ func promptUser(ctx context.Context, desk *approval.Desk, log *zap.Logger) {
 	if in == nil {
 		return
 	}
-	p := &prompter{desk: desk, in: in, out: os.Stderr}
+	p := &prompter{desk: t.desk, in: in, out: os.Stderr}
 	if err := p.run(ctx); err != nil && ctx.Err() == nil {
-		log.Warn("nobody is asked on the terminal any more; use executor approvals", zap.Error(err))
+		t.zap.Warn("nobody is asked on the terminal any more; use executor approvals", zap.Error(err))
 	}
 }
 

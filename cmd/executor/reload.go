@@ -6,12 +6,10 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -66,7 +64,7 @@ func (r *reloader) reload() (done reloaded, err error) {
 		return done, err
 	}
 	var apply []func()
-	changed := r.changes(&next)
+	changed := changes(&r.now, &next)
 	for _, p := range r.parts {
 		if !slices.ContainsFunc(p.keys, func(key string) bool { return slices.Contains(changed, key) }) {
 			continue
@@ -80,27 +78,15 @@ func (r *reloader) reload() (done reloaded, err error) {
 	for _, do := range apply {
 		do()
 	}
-	for _, t := range table {
-		switch {
-		case !slices.Contains(changed, t.key()):
-		case slices.ContainsFunc(r.parts, func(p reloadable) bool { return slices.Contains(p.keys, t.key()) }):
-			done.Changed = append(done.Changed, t.key())
-			reflect.ValueOf(t.value(&r.now)).Elem().Set(reflect.ValueOf(t.value(&next)).Elem())
-		default:
-			done.Restart = append(done.Restart, t.key())
+	for _, key := range changed {
+		if !slices.ContainsFunc(r.parts, func(p reloadable) bool { return slices.Contains(p.keys, key) }) {
+			done.Restart = append(done.Restart, key)
+			continue
 		}
+		done.Changed = append(done.Changed, key)
+		take(key, &r.now, &next)
 	}
 	return done, nil
-}
-
-// changes are the keys of the settings that are not as they were.
-func (r *reloader) changes(next *settings) (keys []string) {
-	for _, t := range table {
-		if !reflect.DeepEqual(t.value(&r.now), t.value(next)) {
-			keys = append(keys, t.key())
-		}
-	}
-	return keys
 }
 
 // say logs what a reload has done.
@@ -224,7 +210,3 @@ After an error all is as it was.`,
 		return err
 	})
 }
-
-// monotonicMicros is the system's monotonic clock, which the service manager compares with
-// its own.
-func monotonicMicros() int64 { return monotonicNow() / int64(time.Microsecond) }

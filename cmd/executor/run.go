@@ -3,17 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net/http"
-	"net/url"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,7 +18,6 @@ import (
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
-	"github.com/agent-executor/executor/protocol/rpc"
 )
 
 func runCommand() *cobra.Command {
@@ -91,7 +83,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		log.Warn(text)
 	}
 	s.children = standard.NewChildren()
-	if err := configureChildren(s.children, s, hide); err != nil {
+	if err := configureChildren(s.children, s, masker(s, hide)); err != nil {
 		return err
 	}
 	agents, warnings, err := plan(s, hide)
@@ -121,24 +113,28 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		return err
 	}
 	defer measured.close()
-	service, err := newNotifier(os.Getpid())
+	manager, err := newNotifier(os.Getpid())
 	if err != nil {
 		log.Warn("the service manager is not told how this executor does", zap.Error(err))
 	}
-	watch := newSupervision(service, o.status, log)
+	watch := newSupervision(manager, o.status, log)
 	o.changed = watch.changed
 	for _, a := range agents {
 		a.options.OnState = watch.changed
 		measured.prepare(&a.options)
 	}
-	defer watchWoken(agents)()
+	woken, unwatch := watchWoken(len(agents))
+	defer unwatch()
+	for i, c := range woken {
+		agents[i].options.Woken = c
+	}
 	trusted, err := openTrust(s, hide, log)
 	if err != nil {
 		return err
 	}
 	defer trusted.close()
 	for _, a := range agents {
-		a.options.Decide = trusted.gate.Decide
+		a.options.Decide = trusted.decide
 	}
 	opened := make(chan error, 1)
 	go func() { opened <- openChildren(s.children, s.StateDir, log) }() // it waits for a program that it starts
@@ -183,7 +179,7 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	defer stop()
 	orphans.Go(func() { standard.ReapOrphans(ctx) })
 	orphans.Go(func() { restMemory(ctx) })
-	orphans.Go(func() { promptUser(ctx, trusted.desk, log) })
+	orphans.Go(func() { trusted.prompt(ctx) })
 	if err := runAll(ctx, agents); err != nil {
 		return err
 	}
@@ -191,222 +187,10 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	return nil
 }
 
-// exitCode is that of an error of Run.
-func exitCode(err error) int {
-	switch {
-	case errors.Is(err, executor.ErrCredentialRejected):
-		return cli.ExitCredential
-	case errors.Is(err, executor.ErrRegistrationRefused), errors.Is(err, executor.ErrUnsupportedProtocol):
-		return cli.ExitRefused
-	case errors.Is(err, executor.ErrReplaced):
-		return cli.ExitReplaced
-	}
-	return cli.ExitFailed
-}
-
-// prepared is what the settings of one brain mean.
-type prepared struct {
-	options      executor.Options
-	capabilities []capabilities.Capability
-	hidden       []capabilities.Capability // that only listen
-	proxy        string                    // without credentials
-	tls          *tlsFiles
-	warnings     []string
-}
-
-// prepare checks the settings of one brain and makes options of them. It changes nothing on disk
-// and connects nowhere.
-func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
-	brainURL, err := brainOf(s)
-	if err != nil {
-		return p, err
-	}
-	if p.proxy, err = proxyOf(brainURL, hide); err != nil {
-		return p, err
-	}
-	roots, err := rootsOf(s.Root)
-	if err != nil {
-		return p, err
-	}
-	tls, warning, err := newTLSFiles(s)
-	if err != nil {
-		return p, err
-	}
-	if warning != "" {
-		p.warnings = append(p.warnings, warning)
-	}
-	p.tls = tls
-	token, first, warning, err := tokenSource(s, hide)
-	var credentials func(context.Context) (executor.Credential, error)
-	if s.exchanges() {
-		token = nil
-		credentials, first, warning, err = exchangeSource(s, tls.source(), hide)
-	}
-	if err != nil {
-		return p, err
-	}
-	if warning != "" {
-		p.warnings = append(p.warnings, warning)
-	}
-	if s.MaxBackoff < s.MinBackoff {
-		return p, cli.Usagef("max_backoff %v is less than min_backoff %v", s.MaxBackoff, s.MinBackoff)
-	}
-	p.options = executor.Options{
-		URL:               brainURL.String(),
-		Insecure:          s.Insecure,
-		Token:             token,
-		Credentials:       credentials,
-		TLSSource:         tls.source(),
-		Name:              s.Name,
-		EnvironmentID:     s.Environment,
-		StateDir:          s.StateDir,
-		Workspace:         executor.Workspace{Roots: roots, PerSession: s.Workspace == "session"},
-		MaxSessions:       s.MaxSessions,
-		MaxInFlight:       s.MaxInFlight,
-		MinBackoff:        s.MinBackoff,
-		MaxBackoff:        s.MaxBackoff,
-		MaxAttempts:       s.MaxAttempts,
-		RequestTimeout:    s.RequestTimeout,
-		DrainTimeout:      s.DrainTimeout,
-		InlineResultBytes: s.InlineResultBytes,
-	}
-	if s.Dialect == "bma" {
-		p.options.Dialects = rpc.BMA()
-	}
-	config := standard.Config{Roots: roots, InlineResultBytes: s.InlineResultBytes, Secrets: s.secrets, Children: s.children}
-	config.GitSubcommands, config.GitHooks, config.GitFilters = s.GitSubcommands, s.GitHooks, s.GitFilters
-	if config.ExecTools, err = execTools(s.ExecTools); err != nil {
-		return p, cli.Usagef("exec_tools: %w", err)
-	}
-	if config.MCPServers, err = mcpServers(s.MCPServers); err != nil {
-		return p, cli.Usagef("mcp_servers: %w", err)
-	}
-	config.NoMCPOverHTTP = noMCPOverHTTP(s)
-	if first != "" && !slices.Contains(config.Secrets, first) {
-		config.Secrets = append(slices.Clip(config.Secrets), first)
-	}
-	p.hidden = []capabilities.Capability{sessionSecrets{hide.Secrets()}}
-	if s.RedactOutput {
-		p.options.Wrap = maskResults(hide.Secrets())
-	}
-	if p.capabilities, err = standard.Select(standard.All(config), s.Capabilities); err != nil {
-		return p, cli.Usagef("capabilities: %w", err)
-	}
-	return p, nil
-}
-
-// brainOf is the one brain of settings that forEachBrain has split; empty when the
-// token exchange says where it is. What is wrong with a URL is said without the URL
-// where it could have a password in it.
-func brainOf(s *settings) (*url.URL, error) {
-	if len(s.Brain) == 0 {
-		if s.BaseURL != "" { // which says where
-			return &url.URL{}, nil
-		}
-		return nil, cli.Usagef("no brain to connect to; give one with --brain wss://host/executor, EXECUTOR_BRAIN or the key brain")
-	}
-	u, err := url.Parse(s.Brain[0])
-	if err != nil {
-		var parse *url.Error
-		if errors.As(err, &parse) {
-			err = parse.Err
-		}
-		return nil, cli.Usagef("brain: not a URL: %w; want one like wss://host/executor", err)
-	}
-	if u.User != nil {
-		return nil, cli.Usagef("brain %s: a user name or password in it is not used; the credential is given by --token-file", redactURL(s.Brain[0]))
-	}
-	if (u.Scheme == "ws" || u.Scheme == "wss") && u.Host == "" {
-		return nil, cli.Usagef("brain %q: the host is missing; want one like wss://host/executor", u.Redacted())
-	}
-	return u, nil
-}
-
-// redactURL leaves out what may be secret in a URL.
-func redactURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "[not a URL]"
-	}
-	if u.RawQuery != "" {
-		u.RawQuery = "…"
-	}
-	return u.Redacted()
-}
-
-// proxyOf is the proxy that the environment names for the brain, without its
-// credentials. A bad one is found now, not in every attempt's log line.
-func proxyOf(brain *url.URL, hide *cli.Redactor) (string, error) {
-	u := *brain
-	switch u.Scheme {
-	case "ws":
-		u.Scheme = "http"
-	case "wss":
-		u.Scheme = "https"
-	default:
-		return "", nil
-	}
-	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &u})
-	if err != nil { // its text has the whole URL in it
-		return "", cli.Usagef("the proxy in HTTPS_PROXY or HTTP_PROXY is not a URL; correct or unset it")
-	}
-	if proxy == nil {
-		return "", nil
-	}
-	if password, ok := proxy.User.Password(); ok {
-		hide.Add(password)
-		hide.Add(proxy.User.String())
-	}
-	return proxy.Redacted(), nil
-}
-
-// rootsOf reads DIR and DIR:ro.
-func rootsOf(list []string) ([]capabilities.Root, error) {
-	if len(list) == 0 {
-		list = []string{"."}
-	}
-	var roots []capabilities.Root
-	for _, text := range list {
-		dir, readOnly := strings.CutSuffix(text, ":ro")
-		if !readOnly {
-			dir = strings.TrimSuffix(dir, ":rw")
-		}
-		if dir == "" {
-			return nil, cli.Usagef("root %q: the directory is missing", text)
-		}
-		abs, err := filepath.Abs(dir)
-		if err != nil {
-			return nil, cli.Usagef("root %s: %w", capabilities.QuoteName(dir), err)
-		}
-		info, err := os.Stat(abs)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, cli.Usagef("root %s does not exist; make it, or name another with --root", capabilities.QuoteName(abs))
-		case err != nil:
-			return nil, cli.Usagef("root: %w", err)
-		case !info.IsDir():
-			return nil, cli.Usagef("root %s is not a directory", capabilities.QuoteName(abs))
-		}
-		roots = append(roots, capabilities.Root{Path: abs, ReadOnly: readOnly})
-	}
-	return roots, nil
-}
-
 func names(caps []capabilities.Capability) []string {
 	list := make([]string, len(caps))
 	for i, c := range caps {
 		list[i] = c.Name()
-	}
-	return list
-}
-
-func rootNames(roots []capabilities.Root) []string {
-	list := make([]string, len(roots))
-	for i, r := range roots {
-		list[i] = r.Path
-		if r.ReadOnly {
-			list[i] += ":ro"
-		}
 	}
 	return list
 }

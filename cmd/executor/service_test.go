@@ -54,7 +54,7 @@ func (f *fakeSystemd) calls() string {
 func (f *fakeSystemd) do(verb func(context.Context, systemd, serviceOptions, *cobra.Command) error, o serviceOptions) (string, error) {
 	f.t.Helper()
 	var out bytes.Buffer
-	c := newRoot()
+	c := cli.NewRoot("executor", "")
 	c.SetOut(&out)
 	c.SetContext(f.t.Context())
 	err := verb(f.t.Context(), f.systemd, o, c)

@@ -14,13 +14,13 @@ import (
 
 // checkStart adds what only a start would find: what the settings name is looked at.
 // It changes nothing and connects nowhere, and runs no program of the user's.
-func (r *resolved) checkStart() {
+func checkStart(r *resolved) {
 	s := &r.settings
 	hide := cli.NewRedactor(io.Discard)
 	before := len(r.problems)
-	r.checkBrains(hide)
-	r.checkCredentials(hide)
-	r.checkPlaces()
+	checkBrains(r, hide)
+	checkCredentials(r, hide)
+	checkPlaces(r)
 	for _, text := range policyWarnings(s) {
 		r.warn(text)
 	}
@@ -35,7 +35,7 @@ func (r *resolved) checkStart() {
 		r.add(r.at("capabilities", "%w", err))
 	}
 	s.children = standard.NewChildren()
-	if err := configureChildren(s.children, s, hide); err != nil {
+	if err := configureChildren(s.children, s, masker(s, hide)); err != nil {
 		flag := "run-as"
 		switch {
 		case s.Sandbox != standard.SandboxOff || s.SandboxNetwork != standard.NetworkOpen || len(s.SandboxRead) > 0:
@@ -61,7 +61,7 @@ func (r *resolved) checkStart() {
 }
 
 // checkBrains judges the URLs, and the proxy to each.
-func (r *resolved) checkBrains(hide *cli.Redactor) {
+func checkBrains(r *resolved, hide *cli.Redactor) {
 	s := r.settings
 	if len(s.Brain) == 0 && s.BaseURL == "" {
 		_, err := brainOf(&s)
@@ -97,7 +97,7 @@ func (r *resolved) checkBrains(hide *cli.Redactor) {
 }
 
 // checkCredentials looks at the files with secrets, and never says what is in them.
-func (r *resolved) checkCredentials(hide *cli.Redactor) {
+func checkCredentials(r *resolved, hide *cli.Redactor) {
 	s := r.settings
 	if _, err := tlsConfig(s.CAFile); err != nil {
 		r.add(r.at("ca-file", "%w", err))
@@ -142,7 +142,7 @@ func (r *resolved) checkCredentials(hide *cli.Redactor) {
 }
 
 // checkPlaces looks at the roots and the state directory.
-func (r *resolved) checkPlaces() {
+func checkPlaces(r *resolved) {
 	s := r.settings
 	for i := range s.Root {
 		if _, err := rootsOf(s.Root[i : i+1]); err != nil {

@@ -16,13 +16,13 @@ import (
 // control the terminal.
 func printStatus(w io.Writer, s programStatus, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "executor %s, pid %d, up for %s\n", quote(s.Version), s.PID, ago(s.Started, now))
-	fmt.Fprintf(t, "  state directory\t%s\n", quote(s.StateDir))
+	fmt.Fprintf(t, "executor %s, pid %d, up for %s\n", capabilities.QuoteName(s.Version), s.PID, cli.Ago(s.Started, now))
+	fmt.Fprintf(t, "  state directory\t%s\n", capabilities.QuoteName(s.StateDir))
 	if s.Config != "" {
-		fmt.Fprintf(t, "  configuration\t%s\n", quote(s.Config))
+		fmt.Fprintf(t, "  configuration\t%s\n", capabilities.QuoteName(s.Config))
 	}
 	if s.ApprovalsWaiting > 0 {
-		fmt.Fprintf(t, "  waiting for you\t%s; see executor approvals\n", count(s.ApprovalsWaiting, "call", "calls"))
+		fmt.Fprintf(t, "  waiting for you\t%s; see executor approvals\n", cli.Count(s.ApprovalsWaiting, "call", "calls"))
 	}
 	if s.AuditLost > 0 {
 		fmt.Fprintf(t, "  AUDIT LOG\t%d lines lost %s\n", s.AuditLost, cli.Line(s.AuditProblem))
@@ -39,24 +39,24 @@ func printBrain(t io.Writer, b brainStatus, now time.Time) {
 	}
 	state := string(b.State)
 	if !b.Since.IsZero() {
-		state += " for " + ago(b.Since, now)
+		state += " for " + cli.Ago(b.Since, now)
 	}
-	fmt.Fprintf(t, "\nbrain %s\n", quote(b.Brain))
+	fmt.Fprintf(t, "\nbrain %s\n", capabilities.QuoteName(b.Brain))
 	line("state", "%s", state)
 	if b.State == executor.StateWaiting {
-		line("next attempt", "in %v, after %s in a row", max(0, b.NextAttempt.Sub(now)).Round(100*time.Millisecond), count(b.Attempts, "failed one", "failed ones"))
+		line("next attempt", "in %v, after %s in a row", max(0, b.NextAttempt.Sub(now)).Round(100*time.Millisecond), cli.Count(b.Attempts, "failed one", "failed ones"))
 	}
 	if b.DrainReason != "" {
 		line("draining", "%s; cancels what runs in %v", cli.Line(b.DrainReason), max(0, b.DrainUntil.Sub(now)).Round(time.Second))
 	}
 	if b.ExecutorID != "" {
-		line("executor", "%s", quote(b.ExecutorID))
+		line("executor", "%s", capabilities.QuoteName(b.ExecutorID))
 	}
 	if b.ConnectionID != "" {
-		line("connection", "%s, for %s; the brain answered %s ago", quote(b.ConnectionID), ago(b.Connected, now), ago(b.LastContact, now))
+		line("connection", "%s, for %s; the brain answered %s ago", capabilities.QuoteName(b.ConnectionID), cli.Ago(b.Connected, now), cli.Ago(b.LastContact, now))
 	}
 	line("lease", "%s", leaseText(b.LeaseLeftMS))
-	line("work", "%s, %s, %s", count(len(b.Sessions), "session", "sessions"), count(b.CallsRunning, "call running", "calls running"), count(b.Processes, "process", "processes"))
+	line("work", "%s, %s, %s", cli.Count(len(b.Sessions), "session", "sessions"), cli.Count(b.CallsRunning, "call running", "calls running"), cli.Count(b.Processes, "process", "processes"))
 	line("results", "%d owed, %d lost; journal %s", b.ResultsOwed, b.ResultsLost, size(b.JournalBytes))
 	if b.Degraded != "" {
 		line("DEGRADED", "%s", cli.Line(b.Degraded))
@@ -65,9 +65,9 @@ func printBrain(t io.Writer, b brainStatus, now time.Time) {
 		line("STUCK", "for %v, restart it", (time.Duration(b.OverdueMS) * time.Millisecond).Round(time.Second))
 	}
 	for _, x := range b.Sessions {
-		line("session", "%s: %s, %s, %s", quote(x.ID), x.State, count(x.Calls, "call", "calls"), count(x.Processes, "process", "processes"))
+		line("session", "%s: %s, %s, %s", capabilities.QuoteName(x.ID), x.State, cli.Count(x.Calls, "call", "calls"), cli.Count(x.Processes, "process", "processes"))
 		for _, c := range x.Running {
-			line("  call", "%s: %s, for %s", quote(c.ID), quote(c.Tool), ago(c.Since, now))
+			line("  call", "%s: %s, for %s", capabilities.QuoteName(c.ID), capabilities.QuoteName(c.Tool), cli.Ago(c.Since, now))
 		}
 		if more := x.Calls - len(x.Running); more > 0 && len(x.Running) > 0 {
 			line("  call", "and %d more", more)
@@ -78,31 +78,15 @@ func printBrain(t io.Writer, b brainStatus, now time.Time) {
 		if e.Times > 1 {
 			times = fmt.Sprintf(" (%d times)", e.Times)
 		}
-		line("error", "%s ago: %s%s", ago(e.At, now), cli.Line(e.Text), times)
+		line("error", "%s ago: %s%s", cli.Ago(e.At, now), cli.Line(e.Text), times)
 	}
 }
-
-func quote(text string) string { return capabilities.QuoteName(text) }
 
 func leaseText(ms int64) string {
 	if ms <= 0 {
 		return "none"
 	}
 	return fmt.Sprintf("%v left", (time.Duration(ms) * time.Millisecond).Round(100*time.Millisecond))
-}
-
-func ago(at, now time.Time) string {
-	if at.IsZero() {
-		return "?"
-	}
-	return max(0, now.Sub(at)).Round(time.Second).String()
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func size(n int64) string {
@@ -133,17 +117,17 @@ func waitsFor(s programStatus) string {
 	}
 	var parts []string
 	if calls > 0 {
-		text := count(calls, "call", "calls")
+		text := cli.Count(calls, "call", "calls")
 		if len(names) > 0 {
 			text += " (" + strings.Join(names, ", ") + ")"
 		}
 		parts = append(parts, text)
 	}
 	if processes > 0 {
-		parts = append(parts, count(processes, "process", "processes"))
+		parts = append(parts, cli.Count(processes, "process", "processes"))
 	}
 	if owed > 0 {
-		parts = append(parts, count(owed, "result to be delivered", "results to be delivered"))
+		parts = append(parts, cli.Count(owed, "result to be delivered", "results to be delivered"))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -225,7 +225,7 @@ func statusLine(s programStatus) string {
 		text := string(b.State)
 		switch b.State {
 		case executor.StateReady:
-			text = fmt.Sprintf("connected, %s, %s", count(len(b.Sessions), "session", "sessions"), count(b.CallsRunning, "call running", "calls running"))
+			text = fmt.Sprintf("connected, %s, %s", cli.Count(len(b.Sessions), "session", "sessions"), cli.Count(b.CallsRunning, "call running", "calls running"))
 		case executor.StateWaiting:
 			text = "not connected: " + clipLine(b.LastError)
 		case executor.StateDraining:
@@ -247,3 +247,7 @@ func clipLine(text string) string {
 	}
 	return text
 }
+
+// monotonicMicros is the system's monotonic clock, which the service manager compares with
+// its own.
+func monotonicMicros() int64 { return monotonicNow() / int64(time.Microsecond) }

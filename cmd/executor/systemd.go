@@ -127,7 +127,9 @@ func (d systemd) lingers() bool {
 // leastSystemd is the first version that knows all that the units say.
 const leastSystemd = 247
 
-// check is for the doctor.
+// checkSystemd looks at systemd, and at the units that are installed, for the doctor. It changes nothing.
+func checkSystemd(ctx context.Context) doctor.Result { return newSystemd().check(ctx) }
+
 func (d systemd) check(ctx context.Context) doctor.Result {
 	if why := d.absent(); why != "" {
 		return doctor.Of(doctor.Skip, "", "%s; another supervisor starts the executor", why)

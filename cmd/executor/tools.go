@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/exec"
@@ -94,36 +91,4 @@ func refuseGitSubcommands(s *settings) error {
 		}
 	}
 	return nil
-}
-
-// nodeObjects are the texts, as JSON, of a mapping or a list of them; nil for an empty value. A text is one
-// already.
-func nodeObjects(n *yaml.Node) ([]string, bool) {
-	list := []*yaml.Node{n}
-	switch {
-	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
-		return nil, true
-	case n.Kind == yaml.ScalarNode:
-		return []string{n.Value}, true
-	case n.Kind == yaml.SequenceNode:
-		list = n.Content
-	}
-	texts := []string{}
-	for _, e := range list {
-		if e.Kind != yaml.MappingNode {
-			return nil, false
-		}
-		var value map[string]any
-		if err := e.Decode(&value); err != nil {
-			return nil, false
-		}
-		var text bytes.Buffer
-		encoder := json.NewEncoder(&text)
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(value); err != nil {
-			return nil, false
-		}
-		texts = append(texts, strings.TrimSpace(text.String()))
-	}
-	return texts, true
 }

@@ -1,22 +1,19 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"go.uber.org/zap"
 
-	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/approval"
 	"github.com/agent-executor/executor/executor/audit"
+	"github.com/agent-executor/executor/executor/gate"
 	"github.com/agent-executor/executor/executor/policy"
 	"github.com/agent-executor/executor/executor/trust"
 )
@@ -83,6 +80,10 @@ func (t *trusted) close() {
 	}
 }
 
+// decide is executor.Options.Decide.
+func (t *trusted) decide(r gate.Request) gate.Verdict { return t.gate.Decide(r) }
+
+// status fills in what there is of it.
 func (t *trusted) status(s *programStatus) {
 	s.ApprovalsWaiting = len(t.desk.Pending())
 	lost, why := t.log.Lost()
@@ -114,94 +115,6 @@ func pathOf(s *settings) string {
 	return os.Getenv("PATH")
 }
 
-func refusePolicy(s *settings) error {
-	_, err := policyRules(s.Policy)
-	return err
-}
-
-// policyRules reads the setting policy: texts that are each a JSON object or a list of them.
-func policyRules(texts []string) ([]policy.Rule, error) {
-	var rules []policy.Rule
-	var problems []error // of all rules
-	count := 0
-	for _, text := range texts {
-		if strings.TrimSpace(text) == "" {
-			continue
-		}
-		if !strings.HasPrefix(strings.TrimSpace(text), "[") {
-			text = "[" + text + "]"
-		}
-		decoder := json.NewDecoder(strings.NewReader(text))
-		var list []json.RawMessage
-		if err := decoder.Decode(&list); err != nil {
-			return nil, fmt.Errorf(`not JSON: %s; want {"command": "git push", "action": "deny"}`, strings.TrimPrefix(err.Error(), "json: "))
-		}
-		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("something follows the JSON")
-		}
-		for _, raw := range list {
-			r, err := policyRule(raw)
-			if err == nil {
-				err = r.Check()
-			}
-			if err != nil {
-				problems = append(problems, &elementError{count, "rule", err})
-			}
-			count++
-			rules = append(rules, r)
-		}
-	}
-	if len(problems) == 1 {
-		return nil, problems[0]
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
-	}
-	return rules, nil
-}
-
-// ruleKeys are the keys of a rule.
-var ruleKeys = []string{"tool", "command", "exact", "path", "session", "action", "reason"}
-
-func policyRule(raw json.RawMessage) (r policy.Rule, err error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil {
-		return r, errors.New("want an object with keys like command and action")
-	}
-	for _, m := range []struct {
-		key string
-		to  any
-	}{{"tool", &r.Tool}, {"command", &r.Command}, {"exact", &r.Exact}, {"path", &r.Path}, {"session", &r.Session}, {"action", &r.Action}, {"reason", &r.Reason}} {
-		value, ok := members[m.key]
-		delete(members, m.key)
-		if !ok {
-			continue
-		}
-		if err := json.Unmarshal(value, m.to); err != nil {
-			return r, memberError(m.key, err)
-		}
-	}
-	for key := range members {
-		if near := capabilities.Nearest(key, ruleKeys); near != "" {
-			return r, fmt.Errorf("unknown key %q; did you mean %q?", key, near)
-		}
-		return r, fmt.Errorf("unknown key %q; there are %s", key, strings.Join(ruleKeys, ", "))
-	}
-	return r, nil
-}
-
-func memberError(key string, err error) error {
-	var wrong *json.UnmarshalTypeError
-	if !errors.As(err, &wrong) {
-		return fmt.Errorf("%s: %s", key, strings.TrimPrefix(err.Error(), key+": "))
-	}
-	want := map[string]string{"exact": "true or false", "session": "an object of texts"}[key]
-	if want == "" {
-		want = "a text"
-	}
-	return fmt.Errorf("%s: want %s, not a JSON %s", key, want, wrong.Value)
-}
-
 // approvalsAnswer is the answer to GET /approvals.
 type approvalsAnswer struct {
 	Approvals []approval.Item `json:"approvals"`
@@ -221,13 +134,13 @@ func (t *trusted) answer(c *control) {
 	})
 	c.handle("POST /approvals/{id}", func(r *http.Request) (any, error) {
 		var d approvalDecision
-		if err := body(r, &d); err != nil {
+		if err := readBody(r, &d); err != nil {
 			return nil, err
 		}
 		switch d.Scope {
 		case "", approval.Once, approval.Session, approval.Always:
 		default:
-			return nil, controlError{http.StatusBadRequest, fmt.Errorf("scope: %q: want once, session or always", d.Scope)}
+			return nil, withStatus(http.StatusBadRequest, fmt.Errorf("scope: %q: want once, session or always", d.Scope))
 		}
 		by := "control socket"
 		if p, ok := peerOf(r.Context()); ok {
@@ -243,7 +156,7 @@ func (t *trusted) answer(c *control) {
 
 func unknownID(err error) error {
 	if errors.Is(err, approval.ErrUnknown) {
-		return controlError{http.StatusNotFound, err}
+		return withStatus(http.StatusNotFound, err)
 	}
 	return err
 }

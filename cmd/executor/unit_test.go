@@ -23,7 +23,7 @@ func current(t *testing.T, path, have, want string) {
 		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
 		return
 	}
-	require.Equal(t, want, have, "%s is not up to date; run: go test ./cmd/executor -run UpToDate -update", path)
+	require.Equal(t, want, have, "%s is not up to date; run: make docs", path)
 }
 
 // The units of the packages are made from the code, as those of service install are.
@@ -63,8 +63,7 @@ func TestUnits(t *testing.T) {
 		assert.GreaterOrEqual(t, stop, defaultSettings().DrainTimeout+rest)
 		fields := strings.Fields(k["ExecStart"])
 		require.GreaterOrEqual(t, len(fields), 2)
-		_, _, err = newRoot().Find(fields[1:2])
-		assert.NoError(t, err, "the command is there")
+		assert.Equal(t, "run", fields[1])
 		for _, key := range []string{"NoNewPrivileges", "ProtectSystem", "RestrictNamespaces", "SystemCallFilter", "PrivateDevices"} {
 			assert.Empty(t, k[key], "%s: %s would end sudo in commands", name, key)
 		}

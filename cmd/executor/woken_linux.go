@@ -12,24 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchWoken tells each of the agents of the moments at which this process was away: the
-// machine has woken from a suspend, or somebody let a stopped process go on. stop ends it. On
-// a system that cannot say nobody is told, and the agents look themselves.
-func watchWoken(agents []*agent) (stop func()) {
+// watchWoken makes n channels and tells each of the moments at which this process was away:
+// the machine has woken from a suspend, or somebody let a stopped process go on. stop ends it.
+// On a system that cannot say there are none.
+func watchWoken(n int) (woken []<-chan struct{}, stop func()) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
-		return func() {}
+		return nil, func() {}
 	}
 	clock := os.NewFile(uintptr(fd), "clock")
 	if err := awaitJump(clock); err != nil {
 		_ = clock.Close()
-		return func() {}
+		return nil, func() {}
 	}
 	var told []chan struct{}
-	for _, a := range agents {
+	for range n {
 		c := make(chan struct{}, 1)
-		a.options.Woken = c
-		told = append(told, c)
+		told, woken = append(told, c), append(woken, c)
 	}
 	tell := func() {
 		for _, c := range told {
@@ -65,7 +64,7 @@ func watchWoken(agents []*agent) (stop func()) {
 			}
 		}
 	})
-	return func() {
+	return woken, func() {
 		signal.Stop(continued)
 		close(ended)
 		_ = clock.Close()

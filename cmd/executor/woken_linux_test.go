@@ -8,18 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The agents of a stopped process that goes on are told so. That the machine was suspended cannot be tried here.
+// Who waits for it in a stopped process that goes on is told so. That the machine was suspended cannot be tried here.
 func TestWoken(t *testing.T) {
-	agents := []*agent{{}, {}}
-	defer watchWoken(agents)()
-	for _, a := range agents {
-		require.NotNil(t, a.options.Woken)
-		require.Empty(t, a.options.Woken)
+	woken, stop := watchWoken(2)
+	defer stop()
+	require.Len(t, woken, 2)
+	for _, c := range woken {
+		require.NotNil(t, c)
+		require.Empty(t, c)
 	}
 	require.NoError(t, unix.Kill(unix.Getpid(), unix.SIGCONT))
-	for _, a := range agents {
+	for _, c := range woken {
 		select {
-		case <-a.options.Woken:
+		case <-c:
 		case <-time.After(10 * time.Second):
 			t.Fatal("nothing was told")
 		}

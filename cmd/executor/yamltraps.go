@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -39,36 +37,4 @@ func refuseTraps(n *yaml.Node) (*yaml.Node, error) {
 		}
 	}
 	return nil, nil
-}
-
-// refuseLeadingZero: 010 is ten to some and eight to others.
-func refuseLeadingZero(text string) error {
-	digits := strings.TrimLeft(text, "+-")
-	if len(digits) > 1 && digits[0] == '0' {
-		return fmt.Errorf("%q: a number that begins with 0 is not read the same by everybody; want it without", text)
-	}
-	return nil
-}
-
-// cleanPaths makes of a path in a flag, a variable or the file what is meant by it: ~/
-// is the home, and what is relative is so to base, or to the current directory when that
-// is empty. A shell would make something of the rest; here it would be a strange name.
-func cleanPaths(list []string, base string, join func(base, path string) string) error {
-	for i, text := range list {
-		switch first, _, _ := strings.Cut(text, "/"); {
-		case first == "~", strings.HasPrefix(text, "~/"), slices.Contains([]string{"~:ro", "~:rw"}, text):
-			list[i] = expandHome(text)
-			if list[i] == text {
-				return fmt.Errorf("%q: there is no home directory, HOME is not set; write the whole path", text)
-			}
-		case strings.HasPrefix(text, "~"):
-			return fmt.Errorf("%q: only ~/ is read, as your own home directory; write the whole path, or ./%s for a file of that name", text, text)
-		case strings.HasPrefix(text, "$"):
-			return fmt.Errorf("%q: variables are not read in paths; write the whole path, or one that begins with ~/", text)
-		}
-		if base != "" {
-			list[i] = join(base, list[i])
-		}
-	}
-	return nil
 }

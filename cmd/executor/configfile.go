@@ -2,158 +2,23 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
+	"runtime"
 	"strings"
 
-	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
-// systemConfig is read when the user has none.
-const systemConfig = "/etc/executor/config.yaml"
-
 const maxConfig = 1 << 20
-
-// resolve finds the effective settings: flag, then variable, then file, then
-// default. Warnings are of what was ignored. The error is of the first problem.
-func resolve(flags *pflag.FlagSet, given *settings, environ []string) (s settings, warnings []string, err error) {
-	r := resolveAll(flags, given, environ)
-	return r.settings, r.warnings, r.err()
-}
-
-// resolveAll is resolve with all that is wrong, and with where everything came from.
-func resolveAll(flags *pflag.FlagSet, given *settings, environ []string) *resolved {
-	r := &resolved{settings: defaultSettings(), origins: map[string]origin{}}
-	s := &r.settings
-	variables, warnings := readVariables(environ)
-	r.warnings = warnings
-
-	named := []string{given.Config}
-	if !flags.Changed(configFlag) {
-		named[0] = variables["EXECUTOR_CONFIG"]
-	}
-	if err := cleanPaths(named, "", nil); err != nil {
-		r.add(problemf("--"+configFlag, "", "%w", err))
-	} else {
-		r.loadFile(named[0])
-	}
-	for _, t := range table {
-		if t.flag == configFlag { // done
-			continue
-		}
-		o := origin{Kind: originVariable, Name: t.variable()}
-		var err error
-		switch text := variables[o.Name]; {
-		case flags.Changed(t.flag):
-			o = origin{Kind: originFlag, Name: "--" + t.flag}
-			reflect.ValueOf(t.value(s)).Elem().Set(reflect.ValueOf(t.value(given)).Elem())
-			if err = t.cleanFlag(s); err == nil && t.private != nil && t.private(s) {
-				err = errSecretInFlag
-			}
-		case text != "":
-			var texts []string
-			if texts, err = t.texts(text); err == nil {
-				err = t.set(s, texts)
-			}
-		default:
-			continue
-		}
-		if err == nil {
-			err = t.check(s)
-		}
-		r.origins[t.flag] = o
-		if err != nil {
-			r.add(problemf(o.Name, t.key(), "%w", err))
-		}
-	}
-	s.Capabilities = splitCommas(s.Capabilities)
-	s.GitSubcommands = splitCommas(s.GitSubcommands)
-	return r
-}
-
-// cleanFlag is cleanPaths for what a flag has set.
-func (t setting) cleanFlag(s *settings) error {
-	if !t.path {
-		return nil
-	}
-	switch v := t.value(s).(type) {
-	case *string:
-		one := []string{*v}
-		err := cleanPaths(one, "", nil)
-		*v = one[0]
-		return err
-	case *[]string:
-		*v = slices.Clone(*v) // what was given stays as it was
-		return cleanPaths(*v, "", nil)
-	}
-	return nil
-}
-
-// texts splits the text of a variable.
-func (t setting) texts(text string) ([]string, error) {
-	var list []string
-	switch _, isList := t.value(&settings{}).(*[]string); {
-	case !isList:
-		list = []string{text}
-	case t.split != nil:
-		list = t.split(text)
-	default:
-		list = filepath.SplitList(text)
-	}
-	if t.path {
-		return list, cleanPaths(list, "", nil)
-	}
-	return list, nil
-}
-
-// readVariables picks the EXECUTOR_ variables. An unknown one is a warning, which
-// never says its value: it may be a token. An empty one is as if it were not there.
-func readVariables(environ []string) (values map[string]string, warnings []string) {
-	var known []string
-	for _, t := range table {
-		known = append(known, t.variable())
-	}
-	values = map[string]string{}
-	for _, v := range environ {
-		name, value, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, variablePrefix) {
-			continue
-		}
-		if slices.Contains(known, name) {
-			values[name] = value
-			continue
-		}
-		w := fmt.Sprintf("unknown variable %s is ignored", capabilities.QuoteName(name))
-		if near := nearestOf(strings.TrimPrefix(name, variablePrefix), known, variablePrefix); near != "" {
-			w += "; did you mean " + near + "?"
-		}
-		warnings = append(warnings, w)
-	}
-	slices.Sort(warnings)
-	return values, warnings
-}
-
-// nearestOf compares names without the prefix that they all have.
-func nearestOf(name string, known []string, prefix string) string {
-	short := make([]string, len(known))
-	for i, k := range known {
-		short[i] = strings.TrimPrefix(k, prefix)
-	}
-	if near := capabilities.Nearest(name, short); near != "" {
-		return prefix + near
-	}
-	return ""
-}
 
 // loadFile applies the file that is named, which has to be there, or the first of
 // the default places that is: the user's, else the system's, never both.
@@ -183,14 +48,6 @@ func (r *resolved) loadFile(named string) {
 		}
 		return
 	}
-}
-
-// configPlaces are where a file is looked for when none is named.
-func configPlaces() []string {
-	if own := cli.DefaultConfigFile("executor"); own != "" {
-		return []string{own, systemConfig}
-	}
-	return []string{systemConfig}
 }
 
 func readConfig(path string) ([]byte, error) {
@@ -391,29 +248,51 @@ func nodeTexts(n *yaml.Node) ([]string, bool) {
 	return nil, false
 }
 
-func expandHome(path string) string {
-	rest, ok := strings.CutPrefix(path, "~")
-	if !ok {
-		return path
+// judgeReaders looks who else can read the file: some keys have secrets in them.
+func (r *resolved) judgeReaders(path string, seen map[string]*yaml.Node) {
+	info, err := os.Stat(path)
+	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
+		return
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return path
-	}
-	if suffix := strings.HasPrefix(rest, ":"); suffix { // ~:ro
-		return home + rest
-	}
-	return filepath.Join(home, rest)
-}
-
-func splitCommas(list []string) []string {
-	var out []string
-	for _, e := range list {
-		for part := range strings.SplitSeq(e, ",") {
-			if part = strings.TrimSpace(part); part != "" {
-				out = append(out, part)
-			}
+	for _, t := range table {
+		if n := seen[t.flag]; n != nil && t.private != nil && t.private(&r.settings) {
+			p := problemf(path, t.key(), "this has secrets in it, and the file has mode %04o, so that others can read it; run: chmod 600 %s", info.Mode().Perm(), path)
+			p.Line, p.Column = n.Line, n.Column
+			r.add(p)
 		}
 	}
-	return out
+}
+
+var errSecretInFlag = errors.New("a secret in a flag is seen by everybody who lists the processes; write it in the configuration file, or in the variable")
+
+// nodeObjects are the texts, as JSON, of a mapping or a list of them; nil for an empty value. A text is one
+// already.
+func nodeObjects(n *yaml.Node) ([]string, bool) {
+	list := []*yaml.Node{n}
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
+		return nil, true
+	case n.Kind == yaml.ScalarNode:
+		return []string{n.Value}, true
+	case n.Kind == yaml.SequenceNode:
+		list = n.Content
+	}
+	texts := []string{}
+	for _, e := range list {
+		if e.Kind != yaml.MappingNode {
+			return nil, false
+		}
+		var value map[string]any
+		if err := e.Decode(&value); err != nil {
+			return nil, false
+		}
+		var text bytes.Buffer
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(value); err != nil {
+			return nil, false
+		}
+		texts = append(texts, strings.TrimSpace(text.String()))
+	}
+	return texts, true
 }

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/agent-executor/executor/executor/approval"
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/executor/policy"
 )
 
@@ -62,14 +61,31 @@ func TestPolicyThatCannotBe(t *testing.T) {
 	assert.ErrorContains(t, err, "not JSON")
 }
 
-// What the brain says cannot pass for the executor's own words.
-func TestPrintApprovals(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	item := approval.Item{ID: "abc", Tool: "bash\x1b[2J", What: "rm x\nabc  read, waits\r\n\x1b]0;x\x07\u202etxt", Dir: "/w\n", Session: "s\x1b", Since: now.Add(-time.Minute), Expires: now.Add(9 * time.Minute), Rule: "trust ask", Why: "x\ny"}
-	var out bytes.Buffer
-	require.NoError(t, printApprovals(&out, []approval.Item{item}, now))
-	assert.Equal(t, "abc  bash\\x1b[2J, has waited for 1m0s, is denied in 9m0s\n  | rm x\n  | abc  read, waits\n  | \\x1b]0;x\\x07\\u202etxt\n  in       $'/w\\n'\n  session  $'s\\x1b'\n  because  trust ask: x y\n\nexecutor approve ID [--session|--always], or executor deny ID\n", out.String())
-	out.Reset()
-	require.NoError(t, printApprovals(&out, nil, now))
-	assert.Equal(t, "no call waits for you\n", out.String())
+// What is known by name is what the capabilities register.
+func TestGatedNames(t *testing.T) {
+	r := capabilities.NewRegistry(nil)
+	defer r.Close()
+	for _, c := range standard.All(standard.Config{}) {
+		require.NoError(t, r.Install(c))
+	}
+	names := r.ToolNames()
+	for _, m := range r.Methods() {
+		names = append(names, m.Spec.Name)
+	}
+	assert.Subset(t, gatedNames(), names, "git may be missing here")
+	assert.LessOrEqual(t, len(gatedNames()), len(names)+1)
+}
+
+// A rule about a tool that there is not is said, with the one that was meant.
+func TestPolicyWarnings(t *testing.T) {
+	s := defaultSettings()
+	s.ExecTools = []string{`{"name":"deploy","command":["/bin/true"]}`}
+	s.Policy = []string{`[{"tool":"bahs","action":"deny"},{"tool":["bash","deploy","process.*","*"],"action":"ask"},{"command":"rm","action":"deny"},{"tool":["proces.*","zzzzzz"],"action":"deny"}]`}
+	assert.Equal(t, []string{
+		"policy: rule 1 (deny tool bahs): there is no tool bahs, so that the rule decides nothing about it; did you mean bash?",
+		"policy: rule 4 (deny tool proces.*,zzzzzz): there is no tool proces.*, so that the rule decides nothing about it",
+		"policy: rule 4 (deny tool proces.*,zzzzzz): there is no tool zzzzzz, so that the rule decides nothing about it",
+	}, policyWarnings(&s))
+	s.Policy = []string{"{"}
+	assert.Empty(t, policyWarnings(&s), "which is an error elsewhere")
 }
