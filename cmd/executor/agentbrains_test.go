@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -42,24 +44,24 @@ func TestTokensOfSeveralBrains(t *testing.T) {
 	brains := []string{"ws://127.0.0.1:1/a", "ws://127.0.0.1:2/b", "ws://127.0.0.1:3/c"}
 	var files []string
 	for range brains {
-		files = append(files, writeFile(t, "token", testToken))
+		files = append(files, configtest.WriteFile(t, "token", configtest.Token))
 	}
 	for _, c := range []struct {
-		change func(*settings)
+		change func(*config.Settings)
 		files  []string
 		says   string
 	}{
-		{func(s *settings) { s.TokenFiles = files[:1] }, []string{files[0], files[0], files[0]}, ""},
-		{func(s *settings) { s.TokenFiles = files }, files, ""},
-		{func(s *settings) { s.TokenFiles = files[:2] }, nil, "token_file: 2 are given for 3 brains; give one for all, or one for each in the same order"},
-		{func(s *settings) { s.TokenFiles = append(files, files[0]) }, nil, "token_file: 4 are given for 3 brains"},
-		{func(s *settings) { s.TokenCommands = []string{"a", "b"} }, nil, "token_command: 2 are given for 3 brains"},
-		{func(s *settings) { s.TokenFiles, s.TokenCommands = files, []string{"a"} }, nil, "are both given"},
-		{func(s *settings) { s.Brain = append(s.Brain, brains[1]) }, nil, "brain ws://127.0.0.1:2/b is given twice"},
-		{func(s *settings) { s.Brain = append(s.Brain, "wss://u:geheim99@h/") }, nil, "the credential is given by --token-file"},
-		{func(s *settings) { s.Brain = nil }, nil, "no brain to connect to"},
+		{func(s *config.Settings) { s.TokenFiles = files[:1] }, []string{files[0], files[0], files[0]}, ""},
+		{func(s *config.Settings) { s.TokenFiles = files }, files, ""},
+		{func(s *config.Settings) { s.TokenFiles = files[:2] }, nil, "token_file: 2 are given for 3 brains; give one for all, or one for each in the same order"},
+		{func(s *config.Settings) { s.TokenFiles = append(files, files[0]) }, nil, "token_file: 4 are given for 3 brains"},
+		{func(s *config.Settings) { s.TokenCommands = []string{"a", "b"} }, nil, "token_command: 2 are given for 3 brains"},
+		{func(s *config.Settings) { s.TokenFiles, s.TokenCommands = files, []string{"a"} }, nil, "are both given"},
+		{func(s *config.Settings) { s.Brain = append(s.Brain, brains[1]) }, nil, "brain ws://127.0.0.1:2/b is given twice"},
+		{func(s *config.Settings) { s.Brain = append(s.Brain, "wss://u:geheim99@h/") }, nil, "the credential is given by --token-file"},
+		{func(s *config.Settings) { s.Brain = nil }, nil, "no brain to connect to"},
 	} {
-		s := working(t)
+		s := configtest.Working(t)
 		s.Brain = append([]string(nil), brains...)
 		s.TokenFile = ""
 		c.change(&s)
@@ -80,7 +82,7 @@ func TestTokensOfSeveralBrains(t *testing.T) {
 			dirs[a.options.StateDir] = true
 			token, err := a.options.Token(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, testToken, token)
+			assert.Equal(t, configtest.Token, token)
 		}
 		assert.Len(t, dirs, 3)
 		assert.NotSame(t, agents[0].capabilities[0], agents[1].capabilities[0], "each has its own")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/approval"
 )
@@ -46,7 +47,7 @@ back. Commands that the executor has started itself can approve nothing.`,
 
 func approveCommand() *cobra.Command {
 	var once, session, always bool
-	given := new(settings)
+	given := new(config.Settings)
 	c := &cobra.Command{
 		Use:   "approve ID",
 		Short: "Let a call run that waits for you",
@@ -78,7 +79,7 @@ or a tool with the same input. executor approvals --rules lists what is allowed 
 }
 
 func denyCommand() *cobra.Command {
-	given := new(settings)
+	given := new(config.Settings)
 	c := &cobra.Command{
 		Use:   "deny ID",
 		Short: "Deny a call that waits for you",
@@ -92,7 +93,7 @@ func denyCommand() *cobra.Command {
 	return c
 }
 
-func decide(cmd *cobra.Command, given *settings, id string, d approvalDecision) error {
+func decide(cmd *cobra.Command, given *config.Settings, id string, d approvalDecision) error {
 	client, err := clientOf(cmd, given)
 	if err != nil {
 		return err

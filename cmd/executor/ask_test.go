@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
 // Where the agent is found: the flag, the variable, the file, the default, the system's.
 func TestClientOf(t *testing.T) {
-	isolate(t)
-	file := writeFile(t, "config.yaml", "state_dir: /from/file\n")
-	broken := writeFile(t, "config.yaml", "stat_dir: /from/file\n")
+	configtest.Isolate(t)
+	file := configtest.WriteFile(t, "config.yaml", "state_dir: /from/file\n")
+	broken := configtest.WriteFile(t, "config.yaml", "stat_dir: /from/file\n")
 	for _, c := range []struct {
 		args []string
 		env  string
@@ -47,7 +48,7 @@ func TestClientOf(t *testing.T) {
 }
 
 func TestAskingNobody(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	dir := t.TempDir()
 	for _, name := range []string{"status", "drain", "stop"} {
 		c := newRoot()

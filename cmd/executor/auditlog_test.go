@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/audit"
 )
@@ -27,7 +28,7 @@ func auditOf(t *testing.T, state string, args ...string) (out string, err error)
 }
 
 func TestVerifyAudit(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	state := t.TempDir()
 	dir := filepath.Join(state, auditDir)
 	_, err := auditOf(t, state)

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -32,7 +33,7 @@ type agent struct {
 }
 
 // forEachBrain splits settings that name several brains into those of one each.
-func forEachBrain(s *settings) ([]settings, error) {
+func forEachBrain(s *config.Settings) ([]config.Settings, error) {
 	brains := s.Brain
 	switch {
 	case len(brains) == 0 && s.BaseURL == "":
@@ -40,7 +41,7 @@ func forEachBrain(s *settings) ([]settings, error) {
 		return nil, err
 	case len(brains) == 0: // base_url says where
 		brains = []string{""}
-	case len(brains) > 1 && s.exchanges():
+	case len(brains) > 1 && s.Exchanges():
 		return nil, cli.Usagef("base_url gets tokens for one brain, and %d are given; run an executor for each, with its own --state-dir", len(brains))
 	}
 	if err := oneForEach("token_file", s.TokenFiles, s.Brain); err != nil {
@@ -49,7 +50,7 @@ func forEachBrain(s *settings) ([]settings, error) {
 	if err := oneForEach("token_command", s.TokenCommands, s.Brain); err != nil {
 		return nil, err
 	}
-	var list []settings
+	var list []config.Settings
 	taken := map[string]bool{}
 	for i, raw := range brains {
 		one := *s
@@ -73,7 +74,7 @@ func forEachBrain(s *settings) ([]settings, error) {
 			one.StateDir = stateDirOf(s.StateDir, place)
 		}
 		if taken[u.String()] {
-			return nil, cli.Usagef("brain %s is given twice; leave one out", redactURL(raw))
+			return nil, cli.Usagef("brain %s is given twice; leave one out", config.RedactURL(raw))
 		}
 		taken[u.String()] = true
 		list = append(list, one)
@@ -148,7 +149,7 @@ func nameOf(u *url.URL) string {
 }
 
 // plan prepares an agent for each brain. It changes nothing on disk.
-func plan(s *settings, hide *cli.Redactor) (agents []*agent, warnings []string, err error) {
+func plan(s *config.Settings, hide *cli.Redactor) (agents []*agent, warnings []string, err error) {
 	each, err := forEachBrain(s)
 	if err != nil {
 		return nil, nil, err
@@ -161,7 +162,7 @@ func plan(s *settings, hide *cli.Redactor) (agents []*agent, warnings []string, 
 	}
 	seen := map[string]bool{}
 	for i := range each {
-		each[i].secrets = secrets
+		each[i].Secrets = secrets
 		p, err := prepare(&each[i], hide)
 		for _, w := range p.warnings {
 			if !seen[w] {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 	"github.com/agent-executor/executor/protocol/brain"
@@ -103,8 +104,8 @@ func hostOf(raw string) string {
 
 // All that refuse: the exit code is that of the first, when the last has gone.
 func TestAllBrainsRefuse(t *testing.T) {
-	isolate(t)
-	s := working(t)
+	configtest.Isolate(t)
+	s := configtest.Working(t)
 	refusing := brain.New(brain.Options{Authenticate: func(r *http.Request) (brain.Principal, error) {
 		return brain.Principal{EnvironmentID: "theirs"}, nil
 	}})
@@ -129,7 +130,7 @@ func TestOpenStateDirsAreSaid(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes mean nothing here")
 	}
-	s := working(t)
+	s := configtest.Working(t)
 	s.MaxAttempts = 1
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
 // brainOf is the one brain of settings that forEachBrain has split; empty when the
 // token exchange says where it is. What is wrong with a URL is said without the URL
 // where it could have a password in it.
-func brainOf(s *settings) (*url.URL, error) {
+func brainOf(s *config.Settings) (*url.URL, error) {
 	if len(s.Brain) == 0 {
 		if s.BaseURL != "" { // which says where
 			return &url.URL{}, nil
@@ -27,7 +28,7 @@ func brainOf(s *settings) (*url.URL, error) {
 		return nil, cli.Usagef("brain: not a URL: %w; want one like wss://host/executor", err)
 	}
 	if u.User != nil {
-		return nil, cli.Usagef("brain %s: a user name or password in it is not used; the credential is given by --token-file", redactURL(s.Brain[0]))
+		return nil, cli.Usagef("brain %s: a user name or password in it is not used; the credential is given by --token-file", config.RedactURL(s.Brain[0]))
 	}
 	if (u.Scheme == "ws" || u.Scheme == "wss") && u.Host == "" {
 		return nil, cli.Usagef("brain %q: the host is missing; want one like wss://host/executor", u.Redacted())

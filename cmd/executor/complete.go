@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 )
 
 func completionCommand() *cobra.Command {
@@ -31,6 +33,6 @@ func completionCommand() *cobra.Command {
 // withDocs adds what tells of the other commands.
 func withDocs(root *cobra.Command) *cobra.Command {
 	root.AddCommand(completionCommand(), manCommand())
-	completeFlags(root)
+	config.Complete(root)
 	return root
 }

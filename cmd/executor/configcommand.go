@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -22,7 +23,7 @@ func configCommand() *cobra.Command {
 }
 
 func configCheckCommand() *cobra.Command {
-	given := defaultSettings()
+	given := config.Default()
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Say all that is wrong with the configuration",
@@ -34,32 +35,32 @@ executor doctor does. Exit code 2 when something is wrong; warnings change nothi
 ` + configPrecedence,
 		Example: "  executor config check --config /etc/executor/config.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := resolveAll(cmd.Flags(), &given, os.Environ())
+			r := config.ResolveAll(cmd.Flags(), &given, os.Environ())
 			return checkConfig(r, cmd.OutOrStdout(), cli.JSON(cmd))
 		},
 	}
-	addFlags(c.Flags(), &given)
+	config.AddFlags(c.Flags(), &given)
 	c.Flags().SortFlags = false
 	return c
 }
 
 // checkConfig prints what is wrong. The error has been said already.
-func checkConfig(r *resolved, w io.Writer, asJSON bool) error {
-	if len(r.problems) == 0 { // else what it says is not what was meant
+func checkConfig(r *config.Resolved, w io.Writer, asJSON bool) error {
+	if len(r.Problems) == 0 { // else what it says is not what was meant
 		checkStart(r)
 	}
-	if r.ignored != "" {
-		r.warn(fmt.Sprintf("%s is not read: %s wins over it", r.ignored, r.file))
+	if r.Ignored != "" {
+		r.Warn(fmt.Sprintf("%s is not read: %s wins over it", r.Ignored, r.File))
 	}
-	err := printCheck(r, w, asJSON)
-	if err == nil && len(r.problems) > 0 {
-		err = &cli.Exit{Code: cli.ExitUsage, Err: r.err(), Quiet: true}
+	err := config.PrintCheck(r, w, asJSON)
+	if err == nil && len(r.Problems) > 0 {
+		err = &cli.Exit{Code: cli.ExitUsage, Err: r.Err(), Quiet: true}
 	}
 	return err
 }
 
 func configInitCommand() *cobra.Command {
-	given := defaultSettings()
+	given := config.Default()
 	var force bool
 	c := &cobra.Command{
 		Use:   "init",
@@ -69,7 +70,7 @@ for those that are given as flags, which are those of executor run. It goes to -
 user's default place, whose directories are made. A file that is there is only replaced with --force.`,
 		Example: `  executor config init --brain wss://brain.example/executor --token-file ~/.config/executor/token --root ~/project`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := initConfig(cmd.Flags(), &given, force)
+			path, err := config.Init(cmd.Flags(), &given, force)
 			if err != nil {
 				return err
 			}
@@ -79,18 +80,18 @@ user's default place, whose directories are made. A file that is there is only r
 				}{path})
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is written; edit it, then run: executor config check%s && executor doctor%s\n",
-				cli.Line(path), configArgument(path), configArgument(path))
+				cli.Line(path), config.FileArgument(path), config.FileArgument(path))
 			return err
 		},
 	}
-	addFlags(c.Flags(), &given)
+	config.AddFlags(c.Flags(), &given)
 	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")
 	c.Flags().SortFlags = false
 	return c
 }
 
 func configShowCommand() *cobra.Command {
-	given := defaultSettings()
+	given := config.Default()
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Show the effective settings, and where each comes from",
@@ -99,19 +100,19 @@ flag, a variable, a line of the file, or the default. What may be secret is not 
 
 ` + configPrecedence,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := resolveAll(cmd.Flags(), &given, os.Environ())
-			for _, text := range r.warnings {
+			r := config.ResolveAll(cmd.Flags(), &given, os.Environ())
+			for _, text := range r.Warnings {
 				if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", cli.Line(text)); err != nil {
 					return err
 				}
 			}
-			if err := r.err(); err != nil {
+			if err := r.Err(); err != nil {
 				return err
 			}
-			return showConfig(r, cmd.OutOrStdout(), cli.JSON(cmd))
+			return config.Show(r, cmd.OutOrStdout(), cli.JSON(cmd))
 		},
 	}
-	addFlags(c.Flags(), &given)
+	config.AddFlags(c.Flags(), &given)
 	c.Flags().SortFlags = false
 	return c
 }

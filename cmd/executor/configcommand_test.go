@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -28,7 +30,7 @@ func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
 }
 
 func TestConfigInit(t *testing.T) {
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	work := t.TempDir()
 	t.Chdir(work)
 	path := filepath.Join(home, ".config", "executor", "config.yaml")
@@ -46,15 +48,15 @@ func TestConfigInit(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, entries, 1, "nothing else is left")
 
-	r := resolveArgs(t)
-	require.Empty(t, r.problems)
-	assert.Equal(t, path, r.file)
-	want := defaultSettings()
+	r := configtest.Resolve(t)
+	require.Empty(t, r.Problems)
+	assert.Equal(t, path, r.File)
+	want := config.Default()
 	want.Brain, want.Root = []string{"wss://brain.example/executor", "unix:///run/b"}, []string{filepath.Join(work, "sub:ro")}
 	want.StateDir, want.DrainTimeout, want.Insecure, want.MaxSessions = filepath.Join(home, "state"), 40*time.Second, true, 3
 	want.ExecTools, want.Name, want.TokenCommands = []string{`{"command":["a b","010"],"name":"no"}`}, "yes: # no", []string{"a\nb"}
 	want.Config = path
-	assert.Equal(t, want, r.settings)
+	assert.Equal(t, want, r.Settings)
 
 	before, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -66,7 +68,7 @@ func TestConfigInit(t *testing.T) {
 	assert.Equal(t, before, after)
 	_, _, err = command(t, "config", "init", "--force")
 	require.NoError(t, err)
-	assert.Empty(t, resolveArgs(t).origins, "all is commented out")
+	assert.Empty(t, configtest.Resolve(t).Origins, "all is commented out")
 
 	_, _, err = command(t, "config", "init", "--config", filepath.Join(home, "x.yaml"), "--max-sessions", "0")
 	assert.ErrorContains(t, err, "--max-sessions: 0: want more than 0")
@@ -80,7 +82,7 @@ func TestConfigInit(t *testing.T) {
 
 // A link to the file stays one, and what it leads to is replaced.
 func TestConfigInitThroughALink(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	dir := t.TempDir()
 	real, link := filepath.Join(dir, "real.yaml"), filepath.Join(dir, "link.yaml")
 	require.NoError(t, os.WriteFile(real, []byte("name: a\n"), 0o600))
@@ -96,7 +98,7 @@ func TestConfigInitThroughALink(t *testing.T) {
 }
 
 func TestConfigShow(t *testing.T) {
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	file := filepath.Join(home, "c.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("max_sessions: 3\nbrain: 'wss://h/x?key=geheim99'\nbase_url: https://u:geheim99@h\ntoken_command: echo geheim99\n"+
 		"launch_prefix: [run, -e, API_TOKEN=geheim99, --password, geheim99, 'https://u:geheim99@h/']\nexec_tools: {name: a, command: [curl, -H, 'Authorization: Bearer geheim99']}\n"), 0o600))
@@ -112,7 +114,7 @@ func TestConfigShow(t *testing.T) {
 	assert.Contains(t, errs, "unknown variable EXECUTOR_BRIAN is ignored; did you mean EXECUTOR_BRAIN?")
 	shown := filepath.Join(home, "shown.yaml")
 	require.NoError(t, os.WriteFile(shown, []byte(out), 0o600))
-	assert.Empty(t, resolveArgs(t, "--config", shown).problems, "it is a configuration itself")
+	assert.Empty(t, configtest.Resolve(t, "--config", shown).Problems, "it is a configuration itself")
 
 	out, _, err = command(t, "config", "show", "--config", file, "--drain-timeout", "1m", "--output", "json")
 	require.NoError(t, err)
@@ -126,10 +128,10 @@ func TestConfigShow(t *testing.T) {
 	for _, e := range got.Settings {
 		byKey[e.Key] = e
 	}
-	assert.Equal(t, shown2{"max_sessions", 3.0, origin{Kind: "file", Name: file, Line: 1}}, byKey["max_sessions"])
-	assert.Equal(t, shown2{"drain_timeout", "1m0s", origin{Kind: "flag", Name: "--drain-timeout"}}, byKey["drain_timeout"])
-	assert.Equal(t, origin{Kind: "variable", Name: "EXECUTOR_NAME"}, byKey["name"].Origin)
-	assert.Equal(t, origin{Kind: "default"}, byKey["log_level"].Origin)
+	assert.Equal(t, shown2{"max_sessions", 3.0, config.Origin{Kind: "file", Name: file, Line: 1}}, byKey["max_sessions"])
+	assert.Equal(t, shown2{"drain_timeout", "1m0s", config.Origin{Kind: "flag", Name: "--drain-timeout"}}, byKey["drain_timeout"])
+	assert.Equal(t, config.Origin{Kind: "variable", Name: "EXECUTOR_NAME"}, byKey["name"].Origin)
+	assert.Equal(t, config.Origin{Kind: "default"}, byKey["log_level"].Origin)
 
 	for _, key := range []string{"brain", "policy", "metrics_listen"} {
 		assert.Contains(t, byKey, key)
@@ -144,14 +146,14 @@ func TestConfigShow(t *testing.T) {
 type shown2 struct {
 	Key    string
 	Value  any
-	Origin origin
+	Origin config.Origin
 }
 
 func TestConfigCheck(t *testing.T) {
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	file := filepath.Join(home, "c.yaml")
 	token := filepath.Join(home, "token")
-	require.NoError(t, os.WriteFile(token, []byte(testToken), 0o644))
+	require.NoError(t, os.WriteFile(token, []byte(configtest.Token), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(home, "plain"), nil, 0o600))
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
 
@@ -203,9 +205,9 @@ func TestConfigCheck(t *testing.T) {
 
 // Every problem that a start has with settings, check has too.
 func TestConfigCheckFindsWhatAStartFinds(t *testing.T) {
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	token := filepath.Join(home, "token")
-	require.NoError(t, os.WriteFile(token, []byte(testToken), 0o600))
+	require.NoError(t, os.WriteFile(token, []byte(configtest.Token), 0o600))
 	for _, args := range [][]string{
 		{},
 		{"--brain", "wss://h/", "--token-file", "/none"},
@@ -223,16 +225,16 @@ func TestConfigCheckFindsWhatAStartFinds(t *testing.T) {
 		{"--brain", "wss://h/", "--run-as", "nobody-of-that-name"},
 		{"--brain", "wss://h/", "--capabilities", "files,-files"},
 	} {
-		r := resolveArgs(t, args...)
-		require.Empty(t, r.problems, args)
-		s := r.settings
+		r := configtest.Resolve(t, args...)
+		require.Empty(t, r.Problems, args)
+		s := r.Settings
 		ctx := t.Context()
 		s.StateDir = filepath.Join(t.TempDir(), "state")
 		want := run(ctx, &s, nil, io.Discard)
 		require.Error(t, want, args)
 		checkStart(r)
-		assert.NotEmpty(t, r.problems, "%v: %v", args, want)
-		for _, p := range r.problems {
+		assert.NotEmpty(t, r.Problems, "%v: %v", args, want)
+		for _, p := range r.Problems {
 			assert.NotContains(t, p.Text, "\n")
 			assert.NotEmpty(t, p.Remedy)
 		}

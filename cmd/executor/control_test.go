@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -27,7 +28,7 @@ func startControl(t *testing.T, routes func(*control)) (*control, *cli.Client) {
 	t.Helper()
 	dir := t.TempDir()
 	hide := cli.NewRedactor(&bytes.Buffer{})
-	hide.Add(testToken)
+	hide.Add(configtest.Token)
 	c := newControl(dir, hide, zap.NewNop())
 	routes(c)
 	c.start()
@@ -49,8 +50,8 @@ func TestControlAnswers(t *testing.T) {
 			var e echo
 			return &e, readBody(r, &e)
 		})
-		c.handle("GET /secret", func(*http.Request) (any, error) { return echo{"it is " + testToken}, nil })
-		c.handle("GET /refused", func(*http.Request) (any, error) { return nil, errors.New("not with " + testToken) })
+		c.handle("GET /secret", func(*http.Request) (any, error) { return echo{"it is " + configtest.Token}, nil })
+		c.handle("GET /refused", func(*http.Request) (any, error) { return nil, errors.New("not with " + configtest.Token) })
 		c.handle("GET /panic", func(*http.Request) (any, error) { panic("oh") })
 		c.handle("GET /peer", func(r *http.Request) (any, error) {
 			p, ok := peerOf(r.Context())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -26,8 +27,8 @@ const (
 // What is wrong with a file now is an error, what others could read a warning. With
 // neither a file nor a command, systemd's credential is taken when there is one, and
 // else none is sent.
-func tokenSource(s *settings, hide *cli.Redactor) (source func(context.Context) (string, error), first, warning string, err error) {
-	if s.exchanges() {
+func tokenSource(s *config.Settings, hide *cli.Redactor) (source func(context.Context) (string, error), first, warning string, err error) {
+	if s.Exchanges() {
 		return nil, "", "", nil
 	}
 	if s.TokenFile != "" && s.TokenCommand != "" {
@@ -35,7 +36,7 @@ func tokenSource(s *settings, hide *cli.Redactor) (source func(context.Context) 
 	}
 	if s.TokenCommand != "" {
 		return func(ctx context.Context) (string, error) {
-			token, err := runTokenCommand(ctx, s.children, s.TokenCommand)
+			token, err := runTokenCommand(ctx, s.Children, s.TokenCommand)
 			hide.Add(token)
 			return token, err
 		}, "", "", nil

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/protocol/brain"
 )
@@ -22,12 +24,12 @@ import (
 const testKey = "environment-key-0123456789"
 
 // exchanging are settings of a token exchange that are right.
-func exchanging(t *testing.T) settings {
+func exchanging(t *testing.T) config.Settings {
 	t.Helper()
-	s := working(t)
+	s := configtest.Working(t)
 	s.Brain, s.TokenFile = nil, ""
 	s.BaseURL, s.Environment = "http://127.0.0.1:1", "env"
-	s.EnvironmentKeyFile = writeFile(t, "key", testKey+"\n")
+	s.EnvironmentKeyFile = configtest.WriteFile(t, "key", testKey+"\n")
 	return s
 }
 
@@ -52,18 +54,18 @@ func TestPrepareExchange(t *testing.T) {
 
 func TestPrepareRefusesExchange(t *testing.T) {
 	for _, c := range []struct {
-		change func(*settings)
+		change func(*config.Settings)
 		says   string
 	}{
-		{func(s *settings) { s.TokenCommand = "echo" }, "leave token_file and token_command out"},
-		{func(s *settings) { s.BaseURL, s.Brain = "", []string{"wss://host/x"} }, "environment_key_file is given without base_url"},
-		{func(s *settings) { s.EnvironmentKeyFile = "" }, "base_url is given without environment_key_file"},
-		{func(s *settings) { s.Environment = "" }, "base_url is given without environment"},
-		{func(s *settings) { s.EnvironmentKeyFile = "/none" }, "environment key file /none does not exist; put the brain's environment key into it, mode 0600, or name another with --environment-key-file"},
-		{func(s *settings) { s.EnvironmentKeyFile = writeFile(t, "short", "short") }, "has an environment key of less than 16 characters"},
-		{func(s *settings) { s.EnvironmentKeyFile = t.TempDir() }, "is a directory, not a file"},
-		{func(s *settings) { s.BaseURL = "http://192.0.2.1" }, "in clear text to another host"},
-		{func(s *settings) { s.BaseURL = "https://me:geheim99@host" }, "a user name or password"},
+		{func(s *config.Settings) { s.TokenCommand = "echo" }, "leave token_file and token_command out"},
+		{func(s *config.Settings) { s.BaseURL, s.Brain = "", []string{"wss://host/x"} }, "environment_key_file is given without base_url"},
+		{func(s *config.Settings) { s.EnvironmentKeyFile = "" }, "base_url is given without environment_key_file"},
+		{func(s *config.Settings) { s.Environment = "" }, "base_url is given without environment"},
+		{func(s *config.Settings) { s.EnvironmentKeyFile = "/none" }, "environment key file /none does not exist; put the brain's environment key into it, mode 0600, or name another with --environment-key-file"},
+		{func(s *config.Settings) { s.EnvironmentKeyFile = configtest.WriteFile(t, "short", "short") }, "has an environment key of less than 16 characters"},
+		{func(s *config.Settings) { s.EnvironmentKeyFile = t.TempDir() }, "is a directory, not a file"},
+		{func(s *config.Settings) { s.BaseURL = "http://192.0.2.1" }, "in clear text to another host"},
+		{func(s *config.Settings) { s.BaseURL = "https://me:geheim99@host" }, "a user name or password"},
 	} {
 		s := exchanging(t)
 		c.change(&s)
@@ -121,13 +123,13 @@ func TestExchangeDoesNotFollow(t *testing.T) {
 
 // The command is run for every token, and what it prints now counts.
 func TestTokenCommandIsAskedEveryTime(t *testing.T) {
-	s := working(t)
+	s := configtest.Working(t)
 	file := s.TokenFile
 	s.TokenFile, s.TokenCommand = "", "cat "+file
 	hide := cli.NewRedactor(&bytes.Buffer{})
 	source, _, _, err := tokenSource(&s, hide)
 	require.NoError(t, err)
-	for _, want := range []string{testToken, "another-token-0123456789"} {
+	for _, want := range []string{configtest.Token, "another-token-0123456789"} {
 		require.NoError(t, os.WriteFile(file, []byte(want), 0o600))
 		token, err := source(t.Context())
 		require.NoError(t, err)

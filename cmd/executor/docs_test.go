@@ -16,6 +16,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 )
 
 const readme = "../../README.md"
@@ -23,7 +26,7 @@ const readme = "../../README.md"
 // Every setting is in the help and in the manual of each command that has it, with its
 // text; every command has its page.
 func TestEverySettingIsInHelpAndManual(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	dir := t.TempDir()
 	_, _, err := command(t, "man", dir)
 	require.NoError(t, err)
@@ -52,7 +55,7 @@ func TestEverySettingIsInHelpAndManual(t *testing.T) {
 		c, _, err := root.Find([]string{name})
 		require.NoError(t, err)
 		settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
-		addFlags(settings, new(defaultSettings()))
+		config.AddFlags(settings, new(config.Default()))
 		settings.VisitAll(func(f *pflag.Flag) {
 			assert.NotNil(t, c.Flags().Lookup(f.Name), "%s --%s", name, f.Name)
 		})
@@ -66,7 +69,7 @@ func TestManualNeedsADirectory(t *testing.T) {
 
 // The manual is the same whenever it is made from the same commit.
 func TestManualHasTheDateOfTheCommit(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	t.Setenv("SOURCE_DATE_EPOCH", fmt.Sprint(time.Date(2021, 2, 3, 0, 0, 0, 0, time.UTC).Unix()))
 	dir := t.TempDir()
 	_, _, err := command(t, "man", dir)
@@ -90,7 +93,7 @@ func completed(t *testing.T, args ...string) []string {
 }
 
 func TestCompletion(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		out, _, err := command(t, "completion", shell)
 		require.NoError(t, err)

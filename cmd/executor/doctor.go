@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
@@ -20,7 +21,7 @@ const (
 )
 
 func doctorCommand() *cobra.Command {
-	given := defaultSettings()
+	given := config.Default()
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether the executor could work here, and say what to do where not",
@@ -36,7 +37,7 @@ What is checked is what this user, here, could do. For a system service: executo
 prints a command that runs the doctor as the service is run.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			hide := cli.NewRedactor(cmd.OutOrStdout())
-			r := resolveAll(cmd.Flags(), &given, os.Environ())
+			r := config.ResolveAll(cmd.Flags(), &given, os.Environ())
 			reports := diagnose(cmd.Context(), r, hide)
 			err := printDoctor(reports, hide, cli.JSON(cmd))
 			if err == nil && doctor.Failed(reports) {
@@ -45,13 +46,13 @@ prints a command that runs the doctor as the service is run.`,
 			return err
 		},
 	}
-	addFlags(c.Flags(), &given)
+	config.AddFlags(c.Flags(), &given)
 	c.Flags().SortFlags = false
 	return c
 }
 
 // diagnose makes all checks of the settings, and runs them.
-func diagnose(ctx context.Context, r *resolved, hide *cli.Redactor) []doctor.Report {
+func diagnose(ctx context.Context, r *config.Resolved, hide *cli.Redactor) []doctor.Report {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
 	checks := append(doctorChecks(r, hide), doctor.Check{Name: "systemd", Run: checkSystemd})

@@ -8,13 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/protocol/rpc"
 )
 
-func doctorChecks(r *resolved, hide *cli.Redactor) []doctor.Check {
-	s := &r.settings
+func doctorChecks(r *config.Resolved, hide *cli.Redactor) []doctor.Check {
+	s := &r.Settings
 	configuration := checkConfiguration(r) // now: it fills in what the others look at
 	checks := []doctor.Check{
 		{Name: "configuration", Run: func(context.Context) doctor.Result { return configuration }},
@@ -26,17 +27,17 @@ func doctorChecks(r *resolved, hide *cli.Redactor) []doctor.Check {
 
 // checkConfiguration is all that is wrong with the settings, but for what has a check of
 // its own.
-func checkConfiguration(r *resolved) doctor.Result {
+func checkConfiguration(r *config.Resolved) doctor.Result {
 	const remedy = "correct it; executor config check says the same"
 	own := map[string]bool{"token_file": true, "environment_key_file": true, "root": true, "state_dir": true}
-	warnings := slices.Concat(r.warnings, policyWarnings(&r.settings)) // the others of a start have checks of their own
-	if len(r.problems) == 0 {
+	warnings := slices.Concat(r.Warnings, config.PolicyWarnings(&r.Settings)) // the others of a start have checks of their own
+	if len(r.Problems) == 0 {
 		checkStart(r)
 	}
 	var texts []string
-	for _, p := range r.problems {
+	for _, p := range r.Problems {
 		if !own[p.Key] || p.Line > 0 && p.Column > 0 { // what the file says is not what is there
-			texts = append(texts, p.say(true))
+			texts = append(texts, p.Say(true))
 		}
 	}
 	switch {
@@ -50,14 +51,14 @@ func checkConfiguration(r *resolved) doctor.Result {
 		result := doctor.Of(doctor.Warn, "correct it", "%s", warnings[0])
 		result.Details = warnings[1:]
 		return result
-	case r.file == "":
-		return doctor.Of(doctor.OK, "", "no file; %s from flags and variables", cli.Count(len(r.origins), "setting", "settings"))
+	case r.File == "":
+		return doctor.Of(doctor.OK, "", "no file; %s from flags and variables", cli.Count(len(r.Origins), "setting", "settings"))
 	}
-	return doctor.Of(doctor.OK, "", "%s, %s", r.file, cli.Count(len(r.origins), "setting", "settings"))
+	return doctor.Of(doctor.OK, "", "%s, %s", r.File, cli.Count(len(r.Origins), "setting", "settings"))
 }
 
 // checkSecretFiles looks at the files with credentials: there, whole, for this user only.
-func checkSecretFiles(s *settings) doctor.Result {
+func checkSecretFiles(s *config.Settings) doctor.Result {
 	type file struct{ path, name, flag string }
 	var files []file
 	for _, path := range s.TokenFiles {
@@ -102,9 +103,9 @@ func inTwo(status doctor.Status, text string) doctor.Result {
 }
 
 // brainChecks are those of each brain that can be made out in the settings.
-func brainChecks(s *settings, hide *cli.Redactor) []doctor.Check {
+func brainChecks(s *config.Settings, hide *cli.Redactor) []doctor.Check {
 	brains := s.Brain
-	exchange := s.exchanges() && s.BaseURL != ""
+	exchange := s.Exchanges() && s.BaseURL != ""
 	if exchange {
 		brains = []string{s.BaseURL}
 	}
@@ -127,7 +128,7 @@ func brainChecks(s *settings, hide *cli.Redactor) []doctor.Check {
 }
 
 // oneBrain are the checks of a brain whose settings are right enough for them.
-func oneBrain(s *settings, exchange bool, hide *cli.Redactor) []doctor.Check {
+func oneBrain(s *config.Settings, exchange bool, hide *cli.Redactor) []doctor.Check {
 	u, err := brainOf(s)
 	if err != nil || u.Host == "" && !strings.HasPrefix(u.Scheme, "unix") {
 		return nil // said by the configuration

@@ -12,12 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
 // examine runs one of the doctor's checks.
-func examine(t *testing.T, r *resolved, name string) doctor.Result {
+func examine(t *testing.T, r *config.Resolved, name string) doctor.Result {
 	t.Helper()
 	for _, c := range doctorChecks(r, cli.NewRedactor(io.Discard)) {
 		if c.Name == name {
@@ -36,19 +38,19 @@ func assertResult(t *testing.T, r doctor.Result, status doctor.Status, text, rem
 }
 
 func TestDoctorLooksAtTheConfiguration(t *testing.T) {
-	home := isolate(t)
-	assertResult(t, examine(t, resolveFile(t, "brian: x\n"), "configuration"), doctor.Fail, `config.yaml:1:1: unknown key "brian"; did you mean "brain"?`, "executor config check")
-	r := examine(t, resolveFile(t, "brian: x\nmax_sessions: 0\n"), "configuration")
+	home := configtest.Isolate(t)
+	assertResult(t, examine(t, configtest.ResolveFile(t, "brian: x\n"), "configuration"), doctor.Fail, `config.yaml:1:1: unknown key "brian"; did you mean "brain"?`, "executor config check")
+	r := examine(t, configtest.ResolveFile(t, "brian: x\nmax_sessions: 0\n"), "configuration")
 	assertResult(t, r, doctor.Fail, "2 problems", "correct it")
 	assert.Len(t, r.Details, 2)
-	assertResult(t, examine(t, resolveFile(t, "name: x\n"), "configuration"), doctor.Fail, "no brain to connect to", "correct it")
+	assertResult(t, examine(t, configtest.ResolveFile(t, "name: x\n"), "configuration"), doctor.Fail, "no brain to connect to", "correct it")
 	// What has a check of its own is said there.
-	r = examine(t, resolveFile(t, "brain: ws://127.0.0.1:1/\ntoken_file: none\nroot: none\nstate_dir: /dev/null/x\n"), "configuration")
+	r = examine(t, configtest.ResolveFile(t, "brain: ws://127.0.0.1:1/\ntoken_file: none\nroot: none\nstate_dir: /dev/null/x\n"), "configuration")
 	assert.Equal(t, doctor.OK, r.Status, r.Text)
-	bad := resolveFile(t, "brain: ws://127.0.0.1:1/\n")
-	bad.warn("unknown variable EXECUTOR_BRIAN is ignored; did you mean EXECUTOR_BRAIN?")
+	bad := configtest.ResolveFile(t, "brain: ws://127.0.0.1:1/\n")
+	bad.Warn("unknown variable EXECUTOR_BRIAN is ignored; did you mean EXECUTOR_BRAIN?")
 	assertResult(t, examine(t, bad, "configuration"), doctor.Warn, "unknown variable EXECUTOR_BRIAN", "correct it")
-	assertResult(t, examine(t, resolveArgs(t, "--brain", "ws://127.0.0.1:1/", "--root", home), "configuration"), doctor.OK, "no file; 2 settings", "")
+	assertResult(t, examine(t, configtest.Resolve(t, "--brain", "ws://127.0.0.1:1/", "--root", home), "configuration"), doctor.OK, "no file; 2 settings", "")
 }
 
 // Each remedy is tried: it helps.
@@ -56,29 +58,29 @@ func TestDoctorLooksAtTheTokenFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes mean nothing here")
 	}
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	token := filepath.Join(home, "token")
 	look := func() doctor.Result {
-		return examine(t, resolveArgs(t, "--brain", "ws://127.0.0.1:1/", "--token-file", token), "token file")
+		return examine(t, configtest.Resolve(t, "--brain", "ws://127.0.0.1:1/", "--token-file", token), "token file")
 	}
 	assertResult(t, look(), doctor.Fail, "token file "+token+" does not exist", "put the brain's token into it, mode 0600")
 	require.NoError(t, os.WriteFile(token, []byte("short"), 0o600))
 	assertResult(t, look(), doctor.Fail, "has a token of less than 16 characters", "use one that cannot be guessed")
-	require.NoError(t, os.WriteFile(token, []byte(testToken), 0o600))
+	require.NoError(t, os.WriteFile(token, []byte(configtest.Token), 0o600))
 	require.NoError(t, os.Chmod(token, 0o644))
 	assertResult(t, look(), doctor.Warn, "has mode 0644, so that others can use the token", "chmod 600 "+token)
 	require.NoError(t, os.Chmod(token, 0o600))
 	assertResult(t, look(), doctor.OK, token+", for this user only", "")
-	assert.Equal(t, doctor.Skip, examine(t, resolveArgs(t, "--brain", "ws://127.0.0.1:1/"), "token file").Status)
+	assert.Equal(t, doctor.Skip, examine(t, configtest.Resolve(t, "--brain", "ws://127.0.0.1:1/"), "token file").Status)
 }
 
 func TestDoctorLooksAtTheStateDirectory(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes mean nothing here")
 	}
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	dir := filepath.Join(home, "state")
-	look := func() doctor.Result { return examine(t, resolveArgs(t, "--state-dir", dir), "state directory") }
+	look := func() doctor.Result { return examine(t, configtest.Resolve(t, "--state-dir", dir), "state directory") }
 	assertResult(t, look(), doctor.OK, dir+", which will be made; no executor runs", "")
 	assert.NoDirExists(t, dir, "nothing is made")
 	require.NoError(t, os.WriteFile(dir, nil, 0o600))
@@ -105,9 +107,9 @@ func TestDoctorLooksAtTheRoom(t *testing.T) {
 }
 
 func TestDoctorLooksAtTheRoots(t *testing.T) {
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	root := filepath.Join(home, "work")
-	look := func(args ...string) doctor.Result { return examine(t, resolveArgs(t, args...), "roots") }
+	look := func(args ...string) doctor.Result { return examine(t, configtest.Resolve(t, args...), "roots") }
 	assertResult(t, look("--root", root), doctor.Fail, "root "+root+" does not exist", "make it, or name another with --root")
 	require.NoError(t, os.Mkdir(root, 0o700))
 	assertResult(t, look("--root", root, "--root", root+":ro"), doctor.OK, root+"; "+root+":ro", "")
@@ -117,48 +119,48 @@ func TestDoctorLooksAtTheRoots(t *testing.T) {
 }
 
 func TestDoctorLooksAtCommands(t *testing.T) {
-	isolate(t)
-	assertResult(t, examine(t, resolveArgs(t), "sandbox"), doctor.OK, "commands may do what the user they run as may", "")
-	assertResult(t, examine(t, resolveArgs(t, "--launch-prefix", "no-such-sandbox"), "sandbox"), doctor.Fail, "no-such-sandbox, which is not there", "correct launch_prefix")
-	assertResult(t, examine(t, resolveArgs(t, "--launch-prefix", "env"), "sandbox"), doctor.OK, "commands are started through ", "")
-	assertResult(t, examine(t, resolveArgs(t, "--sandbox-network", "none"), "sandbox"), doctor.Fail, "there is no sandbox", "turn it on with --sandbox auto")
-	r := examine(t, resolveArgs(t, "--sandbox", "landlock", "--root", t.TempDir()), "sandbox")
+	configtest.Isolate(t)
+	assertResult(t, examine(t, configtest.Resolve(t), "sandbox"), doctor.OK, "commands may do what the user they run as may", "")
+	assertResult(t, examine(t, configtest.Resolve(t, "--launch-prefix", "no-such-sandbox"), "sandbox"), doctor.Fail, "no-such-sandbox, which is not there", "correct launch_prefix")
+	assertResult(t, examine(t, configtest.Resolve(t, "--launch-prefix", "env"), "sandbox"), doctor.OK, "commands are started through ", "")
+	assertResult(t, examine(t, configtest.Resolve(t, "--sandbox-network", "none"), "sandbox"), doctor.Fail, "there is no sandbox", "turn it on with --sandbox auto")
+	r := examine(t, configtest.Resolve(t, "--sandbox", "landlock", "--root", t.TempDir()), "sandbox")
 	if r.Status == doctor.OK {
 		assert.NotEmpty(t, r.Details, "what is enforced is said")
 	} else {
 		assertResult(t, r, doctor.Fail, "", "")
 		assert.NotEmpty(t, r.Remedy)
 	}
-	r = examine(t, resolveArgs(t), "child processes")
+	r = examine(t, configtest.Resolve(t), "child processes")
 	assert.Contains(t, []doctor.Status{doctor.OK, doctor.Warn}, r.Status)
 	assert.NotEmpty(t, r.Details)
 	assertResult(t, judgeChildren(standard.Means{NoCgroup: "it is read-only"}), doctor.Warn, "there is no control group for commands here: it is read-only", "Delegate=yes: executor service install")
 	assertResult(t, judgeChildren(standard.Means{NoCgroup: "it is read-only", Labels: true, Adoption: true}), doctor.OK, "commands are found by labels and adoption", "")
 	t.Setenv("PATH", t.TempDir())
 	for _, name := range []string{"git", "ripgrep", "python"} {
-		assertResult(t, examine(t, resolveArgs(t), name), doctor.Warn, "there is none", "install ")
+		assertResult(t, examine(t, configtest.Resolve(t), name), doctor.Warn, "there is none", "install ")
 	}
-	assertResult(t, examine(t, resolveArgs(t), "shell"), doctor.Fail, "there is no bash in the PATH", "--capabilities=-shell")
+	assertResult(t, examine(t, configtest.Resolve(t), "shell"), doctor.Fail, "there is no bash in the PATH", "--capabilities=-shell")
 }
 
 // A certificate that the brain is shown is looked at, and shown by the doctor too.
 func TestDoctorLooksAtTheClientCertificate(t *testing.T) {
-	isolate(t)
-	assertResult(t, examine(t, resolveArgs(t, "--brain", "wss://h/", "--client-cert", "/none", "--client-key", "/none"), "configuration"),
+	configtest.Isolate(t)
+	assertResult(t, examine(t, configtest.Resolve(t, "--brain", "wss://h/", "--client-cert", "/none", "--client-key", "/none"), "configuration"),
 		doctor.Fail, "client_cert and client_key", "correct it")
-	r := resolveArgs(t, "--brain", "wss://h/", "--client-key", "/none")
+	r := configtest.Resolve(t, "--brain", "wss://h/", "--client-key", "/none")
 	checkStart(r)
-	require.NotEmpty(t, r.problems)
-	assert.Equal(t, "client_key", r.problems[0].Key)
-	assert.Contains(t, r.problems[0].Remedy, "--client-cert FILE")
+	require.NotEmpty(t, r.Problems)
+	assert.Equal(t, "client_key", r.Problems[0].Key)
+	assert.Contains(t, r.Problems[0].Remedy, "--client-cert FILE")
 }
 
 // The brain's side of the doctor has tests of its own; here it is which checks there are.
 func TestDoctorChecksEachBrain(t *testing.T) {
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	names := func(args ...string) string {
 		var list []string
-		for _, c := range doctorChecks(resolveArgs(t, args...), cli.NewRedactor(io.Discard)) {
+		for _, c := range doctorChecks(configtest.Resolve(t, args...), cli.NewRedactor(io.Discard)) {
 			list = append(list, c.Name)
 		}
 		text := strings.Join(list, ", ")
@@ -166,7 +168,7 @@ func TestDoctorChecksEachBrain(t *testing.T) {
 		return text
 	}
 	token := filepath.Join(home, "token")
-	require.NoError(t, os.WriteFile(token, []byte(testToken), 0o600))
+	require.NoError(t, os.WriteFile(token, []byte(configtest.Token), 0o600))
 	const all = "token, name resolution, TCP, proxy, TLS, WebSocket upgrade, registration, clock, "
 	assert.Equal(t, all, names("--brain", "wss://a/"))
 	assert.Equal(t, all, names("--base-url", "https://a", "--environment", "e", "--environment-key-file", token))
@@ -181,7 +183,7 @@ func TestDoctorChecksEachBrain(t *testing.T) {
 }
 
 func TestCheckMCPServers(t *testing.T) {
-	s := defaultSettings()
+	s := config.Default()
 	assert.Equal(t, doctor.Skip, checkMCPServers(&s).Status)
 	s.MCPServers = []string{`[{"server_key":"a","transport":{"command":"sh"}},{"server_key":"b","transport":{"url":"http://u:geheim@127.0.0.1/mcp?key=geheim"}},{"server_key":"c","transport":{"command":"./srv"}}]`}
 	r := checkMCPServers(&s)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
@@ -17,7 +18,7 @@ import (
 )
 
 // hostChecks are those of this machine.
-func hostChecks(s *settings) []doctor.Check {
+func hostChecks(s *config.Settings) []doctor.Check {
 	return []doctor.Check{
 		{Name: "state directory", Run: func(ctx context.Context) doctor.Result { return checkState(ctx, s.StateDir) }},
 		{Name: "roots", Run: func(ctx context.Context) doctor.Result { return checkRoots(ctx, s.Root, s.StateDir) }},
@@ -79,7 +80,7 @@ func checkRoots(ctx context.Context, list []string, stateDir string) doctor.Resu
 	home, _ := os.UserHomeDir()
 	var results []doctor.Result
 	for i := range list {
-		roots, err := rootsOf(list[i : i+1])
+		roots, err := config.Roots(list[i : i+1])
 		if err != nil {
 			results = append(results, inTwo(doctor.Fail, err.Error()))
 			continue
@@ -94,7 +95,7 @@ func checkRoots(ctx context.Context, list []string, stateDir string) doctor.Resu
 		case inside(stateDir, list[i]):
 			results = append(results, doctor.Of(doctor.Warn, "name another directory with --state-dir", "the state directory %s is inside the root %s, where sessions can change it", stateDir, path))
 		default:
-			results = append(results, doctor.Of(doctor.OK, "", "%s", rootNames(roots)[0]))
+			results = append(results, doctor.Of(doctor.OK, "", "%s", config.RootNames(roots)[0]))
 		}
 		if space := doctor.Space(ctx, path, "--root", "when it is full, tools fail that write", littleState, 0); space.Status == doctor.Warn {
 			results = append(results, space)
@@ -130,7 +131,7 @@ func judgeChildren(means standard.Means) doctor.Result {
 }
 
 // checkSandbox says what keeps commands from what they have no business with.
-func checkSandbox(s *settings) doctor.Result {
+func checkSandbox(s *config.Settings) doctor.Result {
 	policy, err := sandboxOf(s)
 	if err == nil && policy != nil {
 		var words []string
@@ -158,8 +159,8 @@ func checkSandbox(s *settings) doctor.Result {
 }
 
 // checkMCPServers looks whether the programs of the user's own servers are there.
-func checkMCPServers(s *settings) doctor.Result {
-	list, err := mcpServers(s.MCPServers)
+func checkMCPServers(s *config.Settings) doctor.Result {
+	list, err := config.MCPServers(s.MCPServers)
 	if err != nil || len(list) == 0 {
 		return doctor.Of(doctor.Skip, "", "there is none in the settings")
 	}
@@ -167,7 +168,7 @@ func checkMCPServers(s *settings) doctor.Result {
 	for _, m := range list {
 		t := m.Transport
 		if t.Type == protocol.TransportHTTP {
-			results = append(results, doctor.Of(doctor.OK, "", "%s: %s, which is not asked", m.ServerKey, redactURL(t.URL)))
+			results = append(results, doctor.Of(doctor.OK, "", "%s: %s, which is not asked", m.ServerKey, config.RedactURL(t.URL)))
 			continue
 		}
 		path, err := programPath(t.Command, t.Env["PATH"])

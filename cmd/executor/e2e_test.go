@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/brain"
 )
@@ -479,10 +480,10 @@ func TestTokenStaysSecret(t *testing.T) {
 	defer echo.Close()
 	for _, output := range []string{"text", "json"} {
 		p := s.start("executor", "run", "--brain", strings.Replace(echo.URL, "http", "ws", 1), "--output", output,
-			"--token-command", "echo "+testToken+"; echo "+testToken+" >&2", "--log-level", "debug", "--log-format", "json")
+			"--token-command", "echo "+configtest.Token+"; echo "+configtest.Token+" >&2", "--log-level", "debug", "--log-format", "json")
 		assert.Equal(t, 3, p.exit())
 		assert.Contains(t, p.stderr.String(), "what is Bearer [redacted]")
-		assert.NotContains(t, p.stderr.String(), testToken)
+		assert.NotContains(t, p.stderr.String(), configtest.Token)
 	}
 }
 

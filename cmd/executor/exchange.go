@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net/url"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -16,7 +17,7 @@ const (
 
 // exchangeSource is tokenSource for tokens that are got for an environment key. What is
 // wrong with the file now is an error, what others could read a warning.
-func exchangeSource(s *settings, tls func() (*tls.Config, error), hide *cli.Redactor) (source func(context.Context) (executor.Credential, error), key, warning string, err error) {
+func exchangeSource(s *config.Settings, tls func() (*tls.Config, error), hide *cli.Redactor) (source func(context.Context) (executor.Credential, error), key, warning string, err error) {
 	switch {
 	case s.TokenFile != "" || s.TokenCommand != "":
 		return nil, "", "", cli.Usagef("base_url with environment_key_file gets the token; leave token_file and token_command out")

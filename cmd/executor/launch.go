@@ -4,11 +4,12 @@ import (
 	"os"
 
 	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
 // launchOf is how the settings want commands to be started.
-func launchOf(s *settings) (l standard.Launch, err error) {
+func launchOf(s *config.Settings) (l standard.Launch, err error) {
 	if s.RunAs != "" {
 		if l.RunAs, err = standard.ParseRunAs(s.RunAs); err != nil {
 			return l, err
@@ -26,7 +27,7 @@ func launchOf(s *settings) (l standard.Launch, err error) {
 	}
 	l.Nice, l.Prefix = s.Nice, s.LaunchPrefix
 	switch s.OOMScoreAdjust {
-	case defaultSettings().OOMScoreAdjust: // also where the system has no such thing
+	case config.Default().OOMScoreAdjust: // also where the system has no such thing
 	case 0:
 		l.OOMScore = -1
 	default:
@@ -37,7 +38,7 @@ func launchOf(s *settings) (l standard.Launch, err error) {
 
 // configureChildren sets it. mask makes what changes their output; nil for nothing. What cannot be
 // done here ends the program now.
-func configureChildren(children *standard.Children, s *settings, mask func(env []string) standard.Masker) error {
+func configureChildren(children *standard.Children, s *config.Settings, mask func(env []string) standard.Masker) error {
 	l, err := launchOf(s)
 	l.Mask = mask
 	if err == nil {
@@ -50,7 +51,7 @@ func configureChildren(children *standard.Children, s *settings, mask func(env [
 }
 
 // sandboxOf is the sandbox that the settings want for commands; nil for none.
-func sandboxOf(s *settings) (*standard.Sandbox, error) {
+func sandboxOf(s *config.Settings) (*standard.Sandbox, error) {
 	if s.Sandbox == standard.SandboxOff {
 		switch {
 		case s.SandboxNetwork != standard.NetworkOpen:
@@ -60,7 +61,7 @@ func sandboxOf(s *settings) (*standard.Sandbox, error) {
 		}
 		return nil, nil
 	}
-	roots, err := rootsOf(s.Root)
+	roots, err := config.Roots(s.Root)
 	if err != nil {
 		return nil, err
 	}

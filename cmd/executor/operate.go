@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -21,7 +22,7 @@ const watchEvery = 200 * time.Millisecond
 // operation is the running program seen from outside: what it is, how it does, and how it
 // is told to leave. Its methods may be called concurrently.
 type operation struct {
-	settings *settings
+	settings *config.Settings
 	agents   []*agent
 	started  time.Time
 	cancel   context.CancelFunc // ends all agents now
@@ -38,7 +39,7 @@ func (o *operation) status() programStatus {
 		Systemd: os.Getenv("SYSTEMD_EXEC_PID") == strconv.Itoa(os.Getpid()), Stopping: o.stopping.Load()}
 	for _, a := range o.agents {
 		b := brainStatus{Name: a.name, Status: a.ex.Status()}
-		b.Brain = redactURL(b.Brain)
+		b.Brain = config.RedactURL(b.Brain)
 		s.Brains = append(s.Brains, b)
 	}
 	s.Ready = ready(s.Brains)

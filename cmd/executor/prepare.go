@@ -7,13 +7,14 @@ import (
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 	"github.com/agent-executor/executor/protocol/rpc"
 )
 
 // noMCPOverHTTP says why the brain does not name servers that are reached over HTTP; "" when it may.
-func noMCPOverHTTP(s *settings) string {
+func noMCPOverHTTP(s *config.Settings) string {
 	if s.Sandbox == standard.SandboxOff || s.SandboxNetwork == standard.NetworkOpen {
 		return ""
 	}
@@ -32,7 +33,7 @@ type prepared struct {
 
 // prepare checks the settings of one brain and makes options of them. It changes nothing on disk
 // and connects nowhere.
-func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
+func prepare(s *config.Settings, hide *cli.Redactor) (p prepared, err error) {
 	brainURL, err := brainOf(s)
 	if err != nil {
 		return p, err
@@ -40,7 +41,7 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 	if p.proxy, err = proxyOf(brainURL, hide); err != nil {
 		return p, err
 	}
-	roots, err := rootsOf(s.Root)
+	roots, err := config.Roots(s.Root)
 	if err != nil {
 		return p, err
 	}
@@ -54,7 +55,7 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 	p.tls = tls
 	token, first, warning, err := tokenSource(s, hide)
 	var credentials func(context.Context) (executor.Credential, error)
-	if s.exchanges() {
+	if s.Exchanges() {
 		token = nil
 		credentials, first, warning, err = exchangeSource(s, tls.source(), hide)
 	}
@@ -89,12 +90,12 @@ func prepare(s *settings, hide *cli.Redactor) (p prepared, err error) {
 	if s.Dialect == "bma" {
 		p.options.Dialects = rpc.BMA()
 	}
-	offered := standard.Config{Roots: roots, InlineResultBytes: s.InlineResultBytes, Secrets: s.secrets, Children: s.children}
+	offered := standard.Config{Roots: roots, InlineResultBytes: s.InlineResultBytes, Secrets: s.Secrets, Children: s.Children}
 	offered.GitSubcommands, offered.GitHooks, offered.GitFilters = s.GitSubcommands, s.GitHooks, s.GitFilters
-	if offered.ExecTools, err = execTools(s.ExecTools); err != nil {
+	if offered.ExecTools, err = config.ExecTools(s.ExecTools); err != nil {
 		return p, cli.Usagef("exec_tools: %w", err)
 	}
-	if offered.MCPServers, err = mcpServers(s.MCPServers); err != nil {
+	if offered.MCPServers, err = config.MCPServers(s.MCPServers); err != nil {
 		return p, cli.Usagef("mcp_servers: %w", err)
 	}
 	offered.NoMCPOverHTTP = noMCPOverHTTP(s)

@@ -19,39 +19,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
-
-const testToken = "0123456789abcdef-test-token"
-
-func writeFile(t *testing.T, name, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	return path
-}
-
-// working are settings that are right.
-func working(t *testing.T) settings {
-	t.Helper()
-	isolate(t)
-	s := defaultSettings()
-	s.Brain = []string{"ws://127.0.0.1:1/executor"}
-	s.TokenFile = writeFile(t, "token", testToken+"\n")
-	s.Root = []string{t.TempDir()}
-	s.StateDir = filepath.Join(t.TempDir(), "state")
-	return s
-}
 
 // notPrepared are the fields of executor.Options that no setting ends up in, or that are made by
 // the program, or are there instead of a token.
 var notPrepared = []string{"Dial", "DialChannel", "Version", "Wrap", "OnState", "OnCall", "TLS", "OnResultLost", "Woken", "Logger", "Decide", "Credentials"}
 
 func TestPrepareFillsEveryOption(t *testing.T) {
-	s := working(t)
+	s := configtest.Working(t)
 	s.Insecure, s.Name, s.Environment, s.Workspace, s.Dialect = true, "n", "e", "session", "bma"
-	s.CAFile = writeFile(t, "ca.pem", somePEM(t))
+	s.CAFile = configtest.WriteFile(t, "ca.pem", somePEM(t))
 	s.MaxSessions, s.MaxInFlight, s.InlineResultBytes, s.MaxAttempts = 1, 2, 3, 4
 	s.MinBackoff, s.MaxBackoff, s.RequestTimeout, s.DrainTimeout = 4, 5, 6, 7
 	p, err := prepare(&s, cli.NewRedactor(&bytes.Buffer{}))
@@ -67,33 +48,33 @@ func TestPrepareFillsEveryOption(t *testing.T) {
 	assert.Equal(t, []string{"n", "e", s.StateDir}, []string{p.options.Name, p.options.EnvironmentID, p.options.StateDir})
 	token, err := p.options.Token(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, testToken, token)
+	assert.Equal(t, configtest.Token, token)
 	_, err = os.Stat(s.StateDir)
 	assert.ErrorIs(t, err, os.ErrNotExist, "nothing is made on disk")
 }
 
 func TestPrepareRefuses(t *testing.T) {
-	file := writeFile(t, "file", "x")
+	file := configtest.WriteFile(t, "file", "x")
 	for _, c := range []struct {
-		change func(*settings)
+		change func(*config.Settings)
 		says   string
 	}{
-		{func(s *settings) { s.Brain = nil }, "no brain to connect to; give one with --brain"},
-		{func(s *settings) { s.Brain = []string{"wss://me:geheim99@host/x"} }, "the credential is given by --token-file"},
-		{func(s *settings) { s.Brain = []string{"wss://me:geheim99@host:port/x"} }, "brain: not a URL"},
-		{func(s *settings) { s.Brain = []string{"wss:/executor?key=geheim99"} }, "the host is missing"},
-		{func(s *settings) { s.TokenCommand = "echo" }, "token_file and token_command are both given"},
-		{func(s *settings) { s.BaseURL, s.EnvironmentKeyFile = "https://host", file }, "leave token_file and token_command out"},
-		{func(s *settings) { s.TokenFile = "/none" }, "token file /none does not exist"},
-		{func(s *settings) { s.CAFile = "/none" }, "ca-file /none does not exist"},
-		{func(s *settings) { s.CAFile = file }, "has no certificate in it"},
-		{func(s *settings) { s.Root = []string{"/none"} }, "root /none does not exist"},
-		{func(s *settings) { s.Root = []string{file} }, "is not a directory"},
-		{func(s *settings) { s.Root = []string{":ro"} }, "the directory is missing"},
-		{func(s *settings) { s.Capabilities = []string{"shel"} }, `capabilities: there is no capability "shel"; did you mean "shell"?`},
-		{func(s *settings) { s.MaxBackoff = time.Millisecond }, "max_backoff 1ms is less than min_backoff 500ms"},
+		{func(s *config.Settings) { s.Brain = nil }, "no brain to connect to; give one with --brain"},
+		{func(s *config.Settings) { s.Brain = []string{"wss://me:geheim99@host/x"} }, "the credential is given by --token-file"},
+		{func(s *config.Settings) { s.Brain = []string{"wss://me:geheim99@host:port/x"} }, "brain: not a URL"},
+		{func(s *config.Settings) { s.Brain = []string{"wss:/executor?key=geheim99"} }, "the host is missing"},
+		{func(s *config.Settings) { s.TokenCommand = "echo" }, "token_file and token_command are both given"},
+		{func(s *config.Settings) { s.BaseURL, s.EnvironmentKeyFile = "https://host", file }, "leave token_file and token_command out"},
+		{func(s *config.Settings) { s.TokenFile = "/none" }, "token file /none does not exist"},
+		{func(s *config.Settings) { s.CAFile = "/none" }, "ca-file /none does not exist"},
+		{func(s *config.Settings) { s.CAFile = file }, "has no certificate in it"},
+		{func(s *config.Settings) { s.Root = []string{"/none"} }, "root /none does not exist"},
+		{func(s *config.Settings) { s.Root = []string{file} }, "is not a directory"},
+		{func(s *config.Settings) { s.Root = []string{":ro"} }, "the directory is missing"},
+		{func(s *config.Settings) { s.Capabilities = []string{"shel"} }, `capabilities: there is no capability "shel"; did you mean "shell"?`},
+		{func(s *config.Settings) { s.MaxBackoff = time.Millisecond }, "max_backoff 1ms is less than min_backoff 500ms"},
 	} {
-		s := working(t)
+		s := configtest.Working(t)
 		c.change(&s)
 		_, err := prepare(&s, cli.NewRedactor(&bytes.Buffer{}))
 		require.ErrorContains(t, err, c.says)
@@ -118,7 +99,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestProxyIsRedacted(t *testing.T) {
-	s := working(t)
+	s := configtest.Working(t)
 	s.Brain = []string{"wss://brain.example/executor"}
 	brain, err := brainOf(&s)
 	require.NoError(t, err)
@@ -137,10 +118,10 @@ func somePEM(t *testing.T) string {
 }
 
 func TestTokenSourceReadsTheFileAtEveryDial(t *testing.T) {
-	s := working(t)
+	s := configtest.Working(t)
 	source, first, warning, err := tokenSource(&s, cli.NewRedactor(&bytes.Buffer{}))
 	require.NoError(t, err)
-	assert.Equal(t, testToken, first)
+	assert.Equal(t, configtest.Token, first)
 	assert.Empty(t, warning)
 	require.NoError(t, os.WriteFile(s.TokenFile, []byte("another-token-0123456789"), 0o600))
 	token, err := source(t.Context())
@@ -152,7 +133,7 @@ func TestTokenSourceReadsTheFileAtEveryDial(t *testing.T) {
 }
 
 func TestTokenSourceWithoutAny(t *testing.T) {
-	s := working(t)
+	s := configtest.Working(t)
 	s.TokenFile = ""
 	source, _, warning, err := tokenSource(&s, cli.NewRedactor(&bytes.Buffer{}))
 	require.NoError(t, err)
@@ -161,18 +142,18 @@ func TestTokenSourceWithoutAny(t *testing.T) {
 
 	dir := t.TempDir()
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "token"), []byte(testToken), 0o440))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "token"), []byte(configtest.Token), 0o440))
 	source, first, warning, err := tokenSource(&s, cli.NewRedactor(&bytes.Buffer{}))
 	require.NoError(t, err)
 	assert.NotNil(t, source)
-	assert.Equal(t, testToken, first, "systemd's credential")
+	assert.Equal(t, configtest.Token, first, "systemd's credential")
 	assert.Empty(t, warning)
 }
 
 func TestTokenCommand(t *testing.T) {
 	for _, c := range []struct{ command, token, says string }{
-		{"echo " + testToken, testToken, ""},
-		{"echo " + testToken + "; sleep 60 &", testToken, ""}, // does not wait for who keeps the pipe
+		{"echo " + configtest.Token, configtest.Token, ""},
+		{"echo " + configtest.Token + "; sleep 60 &", configtest.Token, ""}, // does not wait for who keeps the pipe
 		{"echo bad luck >&2; exit 7", "", "token command: exit status 7: bad luck"},
 		{"exit 7", "", "token command: exit status 7"},
 		{"true", "", "what the token command printed is empty"},
@@ -181,7 +162,7 @@ func TestTokenCommand(t *testing.T) {
 		{"trap '' PIPE; yes", "", "more than 64 KiB"}, // ended at once, not after its time
 		{"printf '\\033[31m' >&2; exit 1", "", `\x1b[31m`},
 	} {
-		s := working(t)
+		s := configtest.Working(t)
 		s.TokenFile, s.TokenCommand = "", c.command
 		source, _, _, err := tokenSource(&s, cli.NewRedactor(&bytes.Buffer{}))
 		require.NoError(t, err)
@@ -200,7 +181,7 @@ func TestTokenCommand(t *testing.T) {
 }
 
 func TestNoMCPOverHTTP(t *testing.T) {
-	s := defaultSettings()
+	s := config.Default()
 	assert.Empty(t, noMCPOverHTTP(&s))
 	s.Sandbox = "auto"
 	assert.Empty(t, noMCPOverHTTP(&s))

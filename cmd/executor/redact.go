@@ -14,6 +14,7 @@ import (
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/redact"
 	"github.com/agent-executor/executor/protocol"
@@ -28,7 +29,7 @@ const lead = 1
 
 // learn tells the redactor what the settings name, and what the executor's own environment has under names of
 // secrets. What is too short to be looked for is a warning.
-func learn(s *settings, hide *cli.Redactor, environ []string) (warnings []string, err error) {
+func learn(s *config.Settings, hide *cli.Redactor, environ []string) (warnings []string, err error) {
 	known := map[string]string{}
 	for _, v := range environ {
 		name, value, _ := strings.Cut(v, "=")
@@ -37,7 +38,7 @@ func learn(s *settings, hide *cli.Redactor, environ []string) (warnings []string
 			hide.Secrets().Add(value)
 		}
 	}
-	hide.Secrets().Add(mcpSecrets(s)...)
+	hide.Secrets().Add(config.MCPSecrets(s)...)
 	for _, name := range s.Redact {
 		value, is := known[name]
 		if strings.ContainsRune(name, os.PathSeparator) {
@@ -123,7 +124,7 @@ func (c sessionSecrets) Install(r *capabilities.Registrar) error {
 var _ standard.Masker = (*redact.Stream)(nil)
 
 // masker is what changes the output of commands; nil for nothing.
-func masker(s *settings, hide *cli.Redactor) func(env []string) standard.Masker {
+func masker(s *config.Settings, hide *cli.Redactor) func(env []string) standard.Masker {
 	if !s.RedactOutput {
 		return nil
 	}

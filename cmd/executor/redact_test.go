@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/protocol"
 )
@@ -26,7 +27,7 @@ func TestLearn(t *testing.T) {
 	require.NoError(t, os.WriteFile(large, make([]byte, maxRedactFile+1), 0o600))
 	environ := []string{"GITHUB_TOKEN=of-the-token-0123", "PLAIN=of-a-plain-name", "SSH_KEY=" + file, "OTHER=is-not-secret", "SHORT=abc", "A_KEY=short"}
 
-	s := defaultSettings()
+	s := config.Default()
 	s.Redact = []string{"PLAIN", file, "SHORT", "MISSING"}
 	hide := cli.NewRedactor(io.Discard)
 	warnings, err := learn(&s, hide, environ)
@@ -94,7 +95,7 @@ func TestMaskResults(t *testing.T) {
 }
 
 func TestMasker(t *testing.T) {
-	s := defaultSettings()
+	s := config.Default()
 	hide := cli.NewRedactor(io.Discard)
 	hide.Add("the-secret-0123")
 	assert.Nil(t, masker(&s, hide), "by default what is read is what is there")

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -23,7 +24,7 @@ import (
 // them, and cannot fail.
 type reloadable struct {
 	keys    []string // of the configuration file
-	prepare func(next *settings) (apply func(), err error)
+	prepare func(next *config.Settings) (apply func(), err error)
 }
 
 // reloaded is what a reload has done: the answer to POST /reload.
@@ -36,14 +37,14 @@ type reloaded struct {
 // what can change. Settings that cannot be read, or that somebody refuses, change nothing.
 // Its methods may be called concurrently.
 type reloader struct {
-	read  func() (settings, []string, error)
+	read  func() (config.Settings, []string, error)
 	parts []reloadable
 	log   *zap.Logger
 	begin func() // of a reload, and its end: for the service manager
 	end   func()
 
 	mu  sync.Mutex
-	now settings // that hold
+	now config.Settings // that hold
 }
 
 // reload is done once at a time.
@@ -64,7 +65,7 @@ func (r *reloader) reload() (done reloaded, err error) {
 		return done, err
 	}
 	var apply []func()
-	changed := changes(&r.now, &next)
+	changed := config.Changes(&r.now, &next)
 	for _, p := range r.parts {
 		if !slices.ContainsFunc(p.keys, func(key string) bool { return slices.Contains(changed, key) }) {
 			continue
@@ -84,7 +85,7 @@ func (r *reloader) reload() (done reloaded, err error) {
 			continue
 		}
 		done.Changed = append(done.Changed, key)
-		take(key, &r.now, &next)
+		config.Take(key, &r.now, &next)
 	}
 	return done, nil
 }
@@ -109,15 +110,15 @@ func (r *reloader) say(done reloaded, err error) {
 func (o *operation) reloadables(level zap.AtomicLevel) []reloadable {
 	return []reloadable{
 		{[]string{"trust", "policy"}, o.trusted.prepare},
-		{[]string{"log_level"}, func(next *settings) (func(), error) {
+		{[]string{"log_level"}, func(next *config.Settings) (func(), error) {
 			to := zap.NewAtomicLevel()
 			if err := cli.SetLevel(to, next.LogLevel); err != nil {
 				return nil, err
 			}
 			return func() { level.SetLevel(to.Level()) }, nil
 		}},
-		{[]string{"root", "workspace", "max_sessions", "drain_timeout"}, func(next *settings) (func(), error) {
-			roots, err := rootsOf(next.Root)
+		{[]string{"root", "workspace", "max_sessions", "drain_timeout"}, func(next *config.Settings) (func(), error) {
+			roots, err := config.Roots(next.Root)
 			if err != nil {
 				return nil, err
 			}
@@ -177,8 +178,8 @@ func onHangup(r *reloader, ignored, terminal bool, log *zap.Logger, leave func()
 }
 
 // newReloader makes the reloader of a program that was started with s.
-func (o *operation) newReloader(s *settings, level zap.AtomicLevel, v *supervision) *reloader {
-	return &reloader{read: s.again, parts: o.reloadables(level), log: o.log.Named("reload"), now: *s,
+func (o *operation) newReloader(s *config.Settings, level zap.AtomicLevel, v *supervision) *reloader {
+	return &reloader{read: s.Again, parts: o.reloadables(level), log: o.log.Named("reload"), now: *s,
 		begin: v.reloading, end: v.reloaded}
 }
 

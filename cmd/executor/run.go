@@ -16,12 +16,13 @@ import (
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
 
 func runCommand() *cobra.Command {
-	given := defaultSettings()
+	given := config.Default()
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Connect to a brain, or several, and work until told to stop",
@@ -43,21 +44,21 @@ brains one that refuses does not end the others; when all have ended, the code i
 that of the first that refused.`,
 		Example: `  executor run --brain wss://brain.example/executor --token-file ~/.config/executor/token --root ~/project`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, warnings, err := resolve(cmd.Flags(), &given, os.Environ())
+			s, warnings, err := config.Resolve(cmd.Flags(), &given, os.Environ())
 			if err != nil {
 				return err
 			}
-			s.again = func() (settings, []string, error) { return resolve(cmd.Flags(), &given, os.Environ()) }
+			s.Again = func() (config.Settings, []string, error) { return config.Resolve(cmd.Flags(), &given, os.Environ()) }
 			return run(cmd.Context(), &s, warnings, cmd.ErrOrStderr())
 		},
 	}
-	addFlags(c.Flags(), &given)
+	config.AddFlags(c.Flags(), &given)
 	c.Flags().SortFlags = false
 	return c
 }
 
 // run is the agent's whole life. The log goes to w.
-func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err error) {
+func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer) (err error) {
 	nohup := signal.Ignored(syscall.SIGHUP) // asked before commands are started, which see to it that they do not ignore it
 	signals := catchSignals()
 	defer signal.Stop(signals)
@@ -82,8 +83,8 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 	for _, text := range learned {
 		log.Warn(text)
 	}
-	s.children = standard.NewChildren()
-	if err := configureChildren(s.children, s, masker(s, hide)); err != nil {
+	s.Children = standard.NewChildren()
+	if err := configureChildren(s.Children, s, masker(s, hide)); err != nil {
 		return err
 	}
 	agents, warnings, err := plan(s, hide)
@@ -137,10 +138,10 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		a.options.Decide = trusted.decide
 	}
 	opened := make(chan error, 1)
-	go func() { opened <- openChildren(s.children, s.StateDir, log) }() // it waits for a program that it starts
+	go func() { opened <- openChildren(s.Children, s.StateDir, log) }() // it waits for a program that it starts
 	built := build(agents, log)
 	err = <-opened
-	defer closeChildren(s.children, log)
+	defer closeChildren(s.Children, log)
 	if err = cmp.Or(err, built); err != nil {
 		return err
 	}
@@ -150,9 +151,9 @@ func run(ctx context.Context, s *settings, warnings []string, w io.Writer) (err 
 		}
 	}
 	for _, a := range agents {
-		log.Info("executor starts", zap.String("version", executor.Version()), zap.String("brain", redactURL(a.options.URL)),
+		log.Info("executor starts", zap.String("version", executor.Version()), zap.String("brain", config.RedactURL(a.options.URL)),
 			zap.String("proxy", a.proxy), zap.String("state_dir", a.options.StateDir), zap.String("config", s.Config),
-			zap.Strings("capabilities", names(a.capabilities)), zap.Strings("roots", rootNames(a.options.Workspace.Roots)))
+			zap.Strings("capabilities", names(a.capabilities)), zap.Strings("roots", config.RootNames(a.options.Workspace.Roots)))
 	}
 
 	var orphans sync.WaitGroup

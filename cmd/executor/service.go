@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -52,7 +53,7 @@ func serviceVerb(name, short string, do func(context.Context, systemd, serviceOp
 	f.BoolVar(&o.system, "system", false, "the machine's, not this user's")
 	f.BoolVar(&o.template, "template", false, "executor@USER of the machine, for any of its users")
 	if name == "install" || name == "print" {
-		f.StringVar(&o.config, "config", "", "configuration `FILE` (default: the user's, with --system "+systemConfig+")")
+		f.StringVar(&o.config, "config", "", "configuration `FILE` (default: the user's, with --system "+config.SystemFile+")")
 		f.StringVar(&o.user, "run-user", "executor", "`USER` that a service of the machine runs as")
 		f.BoolVar(&o.hardened, "hardened", false, "keep commands from more rights and from the system's files; sudo does not work in them then")
 	}
@@ -72,28 +73,28 @@ func unitFor(o serviceOptions) (unit, error) {
 	}
 	u := unit{system: o.system, hardened: o.hardened, config: o.config, user: o.user}
 	if u.config == "" {
-		u.config = systemConfig
+		u.config = config.SystemFile
 		if !o.system {
 			u.config = cli.DefaultConfigFile("executor")
 		}
 	}
 	path := []string{u.config}
-	if err := cleanPaths(path, "", nil); err != nil {
+	if err := config.CleanPaths(path, "", nil); err != nil {
 		return u, cli.Usagef("--config: %w", err)
 	}
 	var err error
 	if u.config, err = filepath.Abs(path[0]); err != nil {
 		return u, err
 	}
-	s := defaultSettings()
-	if r := settingsOf(u.config); len(r.problems) == 0 {
-		s = r.settings
+	s := config.Default()
+	if r := settingsOf(u.config); len(r.Problems) == 0 {
+		s = r.Settings
 	} else if _, err := os.Stat(u.config); err == nil {
-		return u, r.err() // what is there should be right first
+		return u, r.Err() // what is there should be right first
 	}
 	u.stop = s.DrainTimeout + stopRest
-	if u.system && len(s.TokenFiles) == 0 && len(s.TokenCommands) == 0 && !s.exchanges() {
-		u.token = filepath.Join(filepath.Dir(systemConfig), "token")
+	if u.system && len(s.TokenFiles) == 0 && len(s.TokenCommands) == 0 && !s.Exchanges() {
+		u.token = filepath.Join(filepath.Dir(config.SystemFile), "token")
 	}
 	for _, root := range s.Root {
 		dir, readOnly := strings.CutSuffix(root, ":ro")
@@ -120,18 +121,18 @@ func (u unit) withProgram() (unit, error) {
 // refuseProgram: these systemd takes in no path of a program, however they are quoted.
 func refuseProgram(path string) error {
 	if strings.ContainsAny(path, "\"'\\$") || strings.ContainsFunc(path, unicode.IsControl) {
-		return cli.Usagef("systemd cannot start %s: its path has a quote, a backslash or a $ in it; put the program elsewhere, such as /usr/local/bin", shellWord(path))
+		return cli.Usagef("systemd cannot start %s: its path has a quote, a backslash or a $ in it; put the program elsewhere, such as /usr/local/bin", config.ShellWord(path))
 	}
 	return nil
 }
 
 // settingsOf are those of a file alone.
-func settingsOf(path string) *resolved {
-	given := defaultSettings()
+func settingsOf(path string) *config.Resolved {
+	given := config.Default()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	addFlags(flags, &given)
-	_ = flags.Set(configFlag, path)
-	return resolveAll(flags, &given, nil)
+	config.AddFlags(flags, &given)
+	_ = flags.Set(config.FileFlag, path)
+	return config.ResolveAll(flags, &given, nil)
 }
 
 func printService(_ context.Context, _ systemd, o serviceOptions, cmd *cobra.Command) error {
@@ -163,11 +164,11 @@ func installService(ctx context.Context, d systemd, o serviceOptions, cmd *cobra
 	say.line("%s is %s", path, what)
 	if o.system && !o.template {
 		if _, err := user.Lookup(u.user); err != nil {
-			say.next("useradd --system --create-home --shell /bin/bash " + shellWord(u.user))
+			say.next("useradd --system --create-home --shell /bin/bash " + config.ShellWord(u.user))
 		}
 	}
 	if _, err := os.Stat(u.config); err != nil && !o.template {
-		say.next("executor config init --config " + shellWord(u.config) + " --brain wss://HOST/executor --root DIR")
+		say.next("executor config init --config " + config.ShellWord(u.config) + " --brain wss://HOST/executor --root DIR")
 	}
 	if u.token != "" && !o.template {
 		if _, err := os.Stat(u.token); errors.Is(err, fs.ErrNotExist) {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
@@ -30,7 +31,7 @@ func newFakeSystemd(t *testing.T) *fakeSystemd {
 	if runtime.GOOS == "windows" {
 		t.Skip("scripts")
 	}
-	f := &fakeSystemd{t: t, home: isolate(t)}
+	f := &fakeSystemd{t: t, home: configtest.Isolate(t)}
 	f.root, f.config, f.user = t.TempDir(), filepath.Join(f.home, ".config"), "somebody"
 	f.systemctl = filepath.Join(f.root, "systemctl")
 	require.NoError(t, os.MkdirAll(f.root+"/run/systemd/system", 0o755))

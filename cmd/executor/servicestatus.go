@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -72,7 +73,7 @@ func serviceStatus(ctx context.Context, d systemd, o serviceOptions, cmd *cobra.
 	}
 	state.Active, state.Enabled = d.word(ctx, o.system, "is-active", name), d.word(ctx, o.system, "is-enabled", name)
 	if o.system {
-		state.Doctor = "systemd-run --pipe --wait -q -p User=executor -p LoadCredential=token:/etc/executor/token -p StateDirectory=executor executor doctor --config " + systemConfig
+		state.Doctor = "systemd-run --pipe --wait -q -p User=executor -p LoadCredential=token:/etc/executor/token -p StateDirectory=executor executor doctor --config " + config.SystemFile
 	}
 	if cli.JSON(cmd) {
 		return cli.WriteJSON(cmd.OutOrStdout(), state)

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -48,7 +49,7 @@ func (s stamp) same(other stamp) bool {
 
 // newTLSFiles reads the files of the settings; nil when there are none. What is wrong with
 // one now is an error, a key that others can read a warning.
-func newTLSFiles(s *settings) (f *tlsFiles, warning string, err error) {
+func newTLSFiles(s *config.Settings) (f *tlsFiles, warning string, err error) {
 	switch {
 	case s.ClientCert != "" && s.ClientKey == "":
 		return nil, "", cli.Usagef("client_cert is given without client_key; give the file with its key with --client-key FILE")

@@ -22,6 +22,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/protocol/brain"
 	"github.com/agent-executor/executor/protocol/rpc"
@@ -111,7 +113,7 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	write("ca", a.pem)
 	write("cert", cert)
 	write("key", key)
-	f, warning, err := newTLSFiles(&settings{CAFile: path("ca"), ClientCert: path("cert"), ClientKey: path("key")})
+	f, warning, err := newTLSFiles(&config.Settings{CAFile: path("ca"), ClientCert: path("cert"), ClientKey: path("key")})
 	require.NoError(t, err)
 	require.Empty(t, warning)
 	core, logs := observer.New(zap.InfoLevel)
@@ -149,7 +151,7 @@ func TestTLSFilesRefuse(t *testing.T) {
 	a := newAuthority(t, "a")
 	cert, key := a.issue(1, time.Hour)
 	old, oldKey := a.issue(2, -time.Hour)
-	file := func(content []byte) string { return writeFile(t, "f", string(content)) }
+	file := func(content []byte) string { return configtest.WriteFile(t, "f", string(content)) }
 	open := file(key)
 	require.NoError(t, os.Chmod(open, 0o644))
 	for _, c := range []struct{ ca, cert, key, says, warns string }{
@@ -164,7 +166,7 @@ func TestTLSFilesRefuse(t *testing.T) {
 		{"/none", file(cert), file(key), "ca-file /none does not exist", ""},
 		{"", file(key), file(key), "client_cert and client_key: ", ""},
 	} {
-		f, warning, err := newTLSFiles(&settings{CAFile: c.ca, ClientCert: c.cert, ClientKey: c.key})
+		f, warning, err := newTLSFiles(&config.Settings{CAFile: c.ca, ClientCert: c.cert, ClientKey: c.key})
 		if c.says != "" {
 			require.ErrorContains(t, err, c.says)
 			assert.Equal(t, cli.ExitUsage, cli.Code(err))
@@ -186,7 +188,7 @@ func TestTLSFilesRefuse(t *testing.T) {
 func TestOldTLSIsRefused(t *testing.T) {
 	a := newAuthority(t, "a")
 	s := a.serve(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 })
-	f, _, err := newTLSFiles(&settings{CAFile: writeFile(t, "ca", string(a.pem))})
+	f, _, err := newTLSFiles(&config.Settings{CAFile: configtest.WriteFile(t, "ca", string(a.pem))})
 	require.NoError(t, err)
 	config, err := f.current()
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/approval"
 	"github.com/agent-executor/executor/executor/audit"
@@ -35,7 +36,7 @@ type trusted struct {
 }
 
 // openTrust opens the audit log and what was allowed always.
-func openTrust(s *settings, hide *cli.Redactor, log *zap.Logger) (*trusted, error) {
+func openTrust(s *config.Settings, hide *cli.Redactor, log *zap.Logger) (*trusted, error) {
 	desk, err := approval.New(approval.Options{Timeout: s.ApprovalTimeout, File: filepath.Join(s.StateDir, approvalsFile), Logger: log})
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func openTrust(s *settings, hide *cli.Redactor, log *zap.Logger) (*trusted, erro
 		return nil, err
 	}
 	g := trust.New(trust.Options{Desk: desk, Audit: written, Redact: hide.Redact, Logger: log.Named("trust")})
-	t := &trusted{gate: g, desk: desk, log: written, zap: log, children: s.children}
+	t := &trusted{gate: g, desk: desk, log: written, zap: log, children: s.Children}
 	apply, err := t.prepare(s)
 	if err != nil {
 		t.close()
@@ -57,16 +58,16 @@ func openTrust(s *settings, hide *cli.Redactor, log *zap.Logger) (*trusted, erro
 
 // prepare judges the policy of settings, at the start and when they are read again, and changes nothing: that is done
 // by what it returns, which cannot fail.
-func (t *trusted) prepare(next *settings) (apply func(), err error) {
+func (t *trusted) prepare(next *config.Settings) (apply func(), err error) {
 	one := *next
-	one.children = t.children
+	one.Children = t.children
 	p, err := policyOf(&one)
 	if err != nil {
 		return nil, err
 	}
 	return func() {
 		t.gate.SetPolicy(p)
-		for _, text := range policyWarnings(&one) {
+		for _, text := range config.PolicyWarnings(&one) {
 			t.zap.Warn(text)
 		}
 		t.zap.Info("what the brain asks for is decided by", zap.String("trust", one.Trust), zap.Int("policy", len(one.Policy)),
@@ -93,8 +94,8 @@ func (t *trusted) status(s *programStatus) {
 }
 
 // policyOf is the policy that the settings say.
-func policyOf(s *settings) (*policy.Policy, error) {
-	rules, err := policyRules(s.Policy)
+func policyOf(s *config.Settings) (*policy.Policy, error) {
+	rules, err := config.PolicyRules(s.Policy)
 	if err != nil {
 		return nil, cli.Usagef("policy: %w", err)
 	}
@@ -106,9 +107,9 @@ func policyOf(s *settings) (*policy.Policy, error) {
 }
 
 // pathOf is the PATH that commands have.
-func pathOf(s *settings) string {
-	if s.children != nil {
-		if path, ok := s.children.Login()["PATH"]; ok {
+func pathOf(s *config.Settings) string {
+	if s.Children != nil {
+		if path, ok := s.Children.Login()["PATH"]; ok {
 			return path
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 )
 
 // unit is what a systemd unit for the executor is made from.
@@ -31,9 +33,9 @@ const (
 // packaged are the units that packages have: for the program in /usr/bin, and what is in
 // /etc/executor. They are beside this file.
 func packagedUnits() map[string]unit {
-	stop := defaultSettings().DrainTimeout + stopRest
+	stop := config.Default().DrainTimeout + stopRest
 	return map[string]unit{
-		unitName:                {system: true, program: "/usr/bin/executor", config: systemConfig, user: "executor", token: "/etc/executor/token", stop: stop},
+		unitName:                {system: true, program: "/usr/bin/executor", config: config.SystemFile, user: "executor", token: "/etc/executor/token", stop: stop},
 		templateName:            {system: true, template: true, program: "/usr/bin/executor", config: "/etc/executor/%i.yaml", user: "%i", token: "/etc/executor/%i.token", stop: stop},
 		"executor-user.service": {program: "/usr/bin/executor", config: "%E/executor/config.yaml", stop: stop},
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 )
 
 var update = flag.Bool("update", false, "write the files that are made from the code")
@@ -60,7 +62,7 @@ func TestUnits(t *testing.T) {
 		stop, err := time.ParseDuration(k["TimeoutStopSec"] + "s")
 		require.NoError(t, err)
 		const rest = 15 * time.Second // ending the sessions, delivering what is owed
-		assert.GreaterOrEqual(t, stop, defaultSettings().DrainTimeout+rest)
+		assert.GreaterOrEqual(t, stop, config.Default().DrainTimeout+rest)
 		fields := strings.Fields(k["ExecStart"])
 		require.GreaterOrEqual(t, len(fields), 2)
 		assert.Equal(t, "run", fields[1])

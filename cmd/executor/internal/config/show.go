@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"bytes"
@@ -22,14 +22,15 @@ import (
 type shown struct {
 	Key    string `json:"key"`
 	Value  any    `json:"value"` // durations are texts, as they are written
-	Origin origin `json:"origin"`
+	Origin Origin `json:"origin"`
 }
 
-func showConfig(r *resolved, w io.Writer, asJSON bool) error {
+// Show prints the effective settings without what may be secret, and where each comes from.
+func Show(r *Resolved, w io.Writer, asJSON bool) error {
 	var list []shown
 	for _, t := range table {
-		if t.flag != configFlag {
-			list = append(list, shown{t.key(), t.shownValue(&r.settings), r.originOf(t.flag)})
+		if t.flag != FileFlag {
+			list = append(list, shown{t.key(), t.shownValue(&r.Settings), r.originOf(t.flag)})
 		}
 	}
 	if asJSON {
@@ -37,12 +38,12 @@ func showConfig(r *resolved, w io.Writer, asJSON bool) error {
 			File     string  `json:"file"` // "" = none
 			Ignored  string  `json:"ignored_file,omitempty"`
 			Settings []shown `json:"settings"`
-		}{r.file, r.ignored, list})
+		}{r.File, r.Ignored, list})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# file: %s\n", fileOrNone(r.file))
-	if r.ignored != "" {
-		fmt.Fprintf(&b, "# not read: %s\n", r.ignored)
+	fmt.Fprintf(&b, "# file: %s\n", fileOrNone(r.File))
+	if r.Ignored != "" {
+		fmt.Fprintf(&b, "# not read: %s\n", r.Ignored)
 	}
 	for _, e := range list {
 		fmt.Fprintf(&b, "%-47s # %s\n", keyLine(e.Key, e.Value), e.Origin)
@@ -52,7 +53,7 @@ func showConfig(r *resolved, w io.Writer, asJSON bool) error {
 }
 
 // plain is the value of a setting as JSON and YAML have it.
-func (t setting) plain(s *settings) any {
+func (t setting) plain(s *Settings) any {
 	switch v := t.value(s).(type) {
 	case *time.Duration:
 		return v.String()
@@ -79,7 +80,7 @@ func (t setting) plain(s *settings) any {
 }
 
 // shownValue is plain without what may be secret.
-func (t setting) shownValue(s *settings) any {
+func (t setting) shownValue(s *Settings) any {
 	value := t.plain(s)
 	if t.flag == "token-command" {
 		for i := range s.TokenCommands {
@@ -101,7 +102,7 @@ func withoutSecrets(value any) any {
 	case string:
 		if strings.Contains(v, "://") && !strings.ContainsAny(v, " \t") {
 			if u, err := url.Parse(v); err != nil || u.User != nil || u.RawQuery != "" {
-				return redactURL(v)
+				return RedactURL(v)
 			}
 		}
 		return secretWords().ReplaceAllString(v, "${1}…")
@@ -186,8 +187,8 @@ func yamlValue(value any) string {
 	return strings.TrimSpace(out.String())
 }
 
-// redactURL leaves out what may be secret in a URL.
-func redactURL(raw string) string {
+// RedactURL leaves out what may be secret in a URL.
+func RedactURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return "[not a URL]"

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"strings"
@@ -9,10 +9,10 @@ import (
 	"github.com/agent-executor/executor/capabilities/standard"
 )
 
-// completeFlags says for the settings among a command's flags, and those of its commands, what can be written.
-func completeFlags(c *cobra.Command) {
+// Complete says for the settings among a command's flags, and those of its commands, what can be written.
+func Complete(c *cobra.Command) {
 	for _, sub := range c.Commands() {
-		completeFlags(sub)
+		Complete(sub)
 	}
 	for _, t := range table {
 		if c.Flags().Lookup(t.flag) == nil {
@@ -33,7 +33,7 @@ func completeFlags(c *cobra.Command) {
 			_ = c.RegisterFlagCompletionFunc(t.flag, completeList(git.Extra))
 		case t.flag == "root" || t.flag == "state-dir":
 			_ = c.MarkFlagDirname(t.flag)
-		case t.flag == configFlag:
+		case t.flag == FileFlag:
 			_ = c.MarkFlagFilename(t.flag, "yaml", "yml")
 		case !t.path:
 			_ = c.RegisterFlagCompletionFunc(t.flag, cobra.NoFileCompletions)

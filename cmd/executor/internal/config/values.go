@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -91,7 +91,7 @@ func splitRoots(s string) []string {
 	return list
 }
 
-func refuseRunAs(s *settings) error {
+func refuseRunAs(s *Settings) error {
 	if s.RunAs == "" {
 		return nil
 	}
@@ -99,7 +99,7 @@ func refuseRunAs(s *settings) error {
 	return err
 }
 
-func refuseRlimit(s *settings) error {
+func refuseRlimit(s *Settings) error {
 	for _, text := range s.Rlimit {
 		if _, err := standard.ParseLimit(text); err != nil {
 			return err
@@ -108,14 +108,14 @@ func refuseRlimit(s *settings) error {
 	return nil
 }
 
-func refuseNice(s *settings) error {
+func refuseNice(s *Settings) error {
 	if s.Nice < -20 || s.Nice > 19 {
 		return fmt.Errorf("%d: want -20 to 19", s.Nice)
 	}
 	return nil
 }
 
-func refuseOOMScore(s *settings) error {
+func refuseOOMScore(s *Settings) error {
 	if s.OOMScoreAdjust < 0 || s.OOMScoreAdjust > 1000 {
 		return fmt.Errorf("%d: want 0 to 1000", s.OOMScoreAdjust)
 	}
@@ -123,7 +123,7 @@ func refuseOOMScore(s *settings) error {
 }
 
 // refuseMetricsListen judges an address.
-func refuseMetricsListen(s *settings) error {
+func refuseMetricsListen(s *Settings) error {
 	if s.MetricsListen == "" {
 		return nil
 	}
@@ -137,21 +137,21 @@ func refuseMetricsListen(s *settings) error {
 // minRequestTimeout is shorter than any network needs.
 const minRequestTimeout = 100 * time.Millisecond
 
-func refuseNoCapabilities(s *settings) error {
+func refuseNoCapabilities(s *Settings) error {
 	if len(splitCommas(s.Capabilities)) == 0 {
 		return errors.New("the list is empty; name some, or leave it out for all")
 	}
 	return nil
 }
 
-func refuseRequestTimeout(s *settings) error {
+func refuseRequestTimeout(s *Settings) error {
 	if s.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("%v: want at least %v; a slow answer would end every connection", s.RequestTimeout, minRequestTimeout)
 	}
 	return nil
 }
 
-func refuseInlineResult(s *settings) error {
+func refuseInlineResult(s *Settings) error {
 	if s.InlineResultBytes > protocol.DefaultMaxControlFrame {
 		return fmt.Errorf("%d: want at most %d, which is what a frame holds", s.InlineResultBytes, protocol.DefaultMaxControlFrame)
 	}

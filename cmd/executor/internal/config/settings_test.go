@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -44,19 +44,19 @@ func isolate(t *testing.T) (home string) {
 }
 
 // resolveWith resolves a command line, variables and a file.
-func resolveWith(t *testing.T, args, environ []string, file string) (settings, []string, error) {
+func resolveWith(t *testing.T, args, environ []string, file string) (Settings, []string, error) {
 	t.Helper()
 	isolate(t)
-	given := defaultSettings()
+	given := Default()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	addFlags(flags, &given)
+	AddFlags(flags, &given)
 	if file != "" {
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
 		args = append([]string{"--config", path}, args...)
 	}
 	require.NoError(t, flags.Parse(args))
-	return resolve(flags, &given, environ)
+	return Resolve(flags, &given, environ)
 }
 
 func TestEveryOptionOfTheExecutorIsASetting(t *testing.T) {
@@ -82,7 +82,7 @@ func TestEveryOptionOfTheExecutorIsASetting(t *testing.T) {
 }
 
 func TestEveryFieldOfSettingsIsInTheTable(t *testing.T) {
-	var s settings
+	var s Settings
 	pointers := map[any]string{}
 	for _, row := range table {
 		p := row.value(&s)
@@ -91,7 +91,7 @@ func TestEveryFieldOfSettingsIsInTheTable(t *testing.T) {
 		assert.NotEmpty(t, row.usage)
 	}
 	v := reflect.ValueOf(&s).Elem()
-	ofOneBrain := []string{"TokenFile", "TokenCommand", "secrets", "children", "again"}
+	ofOneBrain := []string{"TokenFile", "TokenCommand", "Secrets", "Children", "Again"}
 	for i := range v.NumField() {
 		if slices.Contains(ofOneBrain, v.Type().Field(i).Name) {
 			continue
@@ -102,7 +102,7 @@ func TestEveryFieldOfSettingsIsInTheTable(t *testing.T) {
 
 // sample is a value that is not the default, as text.
 func sample(row setting) string {
-	switch row.value(&settings{}).(type) {
+	switch row.value(&Settings{}).(type) {
 	case *int:
 		return "7"
 	case *bool:
@@ -138,8 +138,8 @@ func TestEverySettingIsFlagVariableAndKey(t *testing.T) {
 	for _, row := range table {
 		t.Run(row.flag, func(t *testing.T) {
 			text := sample(row)
-			var byKey settings
-			if row.flag == configFlag {
+			var byKey Settings
+			if row.flag == FileFlag {
 				text = filepath.Join(t.TempDir(), "config.yaml")
 				require.NoError(t, os.WriteFile(text, nil, 0o600))
 			} else {
@@ -153,21 +153,21 @@ func TestEverySettingIsFlagVariableAndKey(t *testing.T) {
 			byVariable, warnings, err := resolveWith(t, nil, []string{row.variable() + "=" + text}, "")
 			require.NoError(t, err)
 			assert.Empty(t, warnings)
-			if row.flag != configFlag {
+			if row.flag != FileFlag {
 				byKey.StateDir, byFlag.StateDir, byVariable.StateDir = sameHome(byKey), sameHome(byFlag), sameHome(byVariable)
 				assert.Equal(t, byFlag, byKey)
 			} else {
 				byFlag.StateDir, byVariable.StateDir = "", ""
 			}
 			assert.Equal(t, byFlag, byVariable)
-			assert.NotEqual(t, reflect.ValueOf(row.value(ptr(defaultSettings()))).Elem().Interface(),
+			assert.NotEqual(t, reflect.ValueOf(row.value(ptr(Default()))).Elem().Interface(),
 				reflect.ValueOf(row.value(&byFlag)).Elem().Interface(), "the sample is the default")
 		})
 	}
 }
 
 // sameHome makes the default comparable: each test has a home of its own.
-func sameHome(s settings) string {
+func sameHome(s Settings) string {
 	if strings.HasSuffix(s.StateDir, ".local/state/executor") {
 		return "default"
 	}
@@ -196,15 +196,15 @@ func TestPrecedence(t *testing.T) {
 func TestListsInVariables(t *testing.T) {
 	for _, c := range []struct {
 		variable string
-		list     func(settings) []string
+		list     func(Settings) []string
 		want     []string
 	}{
-		{"EXECUTOR_ROOT=/a:/b:ro:/c", func(s settings) []string { return s.Root }, []string{"/a", "/b:ro", "/c"}},
-		{"EXECUTOR_ROOT=ro:ro:./ro", func(s settings) []string { return s.Root }, []string{"ro:ro", "./ro"}},
-		{"EXECUTOR_BRAIN=wss://a:1/x:ws://b:2/y:unix:///run/c", func(s settings) []string { return s.Brain }, []string{"wss://a:1/x", "ws://b:2/y", "unix:///run/c"}},
-		{"EXECUTOR_BRAIN=unix+listen:///run/c:wss://a/", func(s settings) []string { return s.Brain }, []string{"unix+listen:///run/c", "wss://a/"}},
-		{"EXECUTOR_BRAIN=wss://[::1]:7070/x", func(s settings) []string { return s.Brain }, []string{"wss://[::1]:7070/x"}},
-		{"EXECUTOR_CAPABILITIES=shell:files,-git", func(s settings) []string { return s.Capabilities }, []string{"shell", "files", "-git"}},
+		{"EXECUTOR_ROOT=/a:/b:ro:/c", func(s Settings) []string { return s.Root }, []string{"/a", "/b:ro", "/c"}},
+		{"EXECUTOR_ROOT=ro:ro:./ro", func(s Settings) []string { return s.Root }, []string{"ro:ro", "./ro"}},
+		{"EXECUTOR_BRAIN=wss://a:1/x:ws://b:2/y:unix:///run/c", func(s Settings) []string { return s.Brain }, []string{"wss://a:1/x", "ws://b:2/y", "unix:///run/c"}},
+		{"EXECUTOR_BRAIN=unix+listen:///run/c:wss://a/", func(s Settings) []string { return s.Brain }, []string{"unix+listen:///run/c", "wss://a/"}},
+		{"EXECUTOR_BRAIN=wss://[::1]:7070/x", func(s Settings) []string { return s.Brain }, []string{"wss://[::1]:7070/x"}},
+		{"EXECUTOR_CAPABILITIES=shell:files,-git", func(s Settings) []string { return s.Capabilities }, []string{"shell", "files", "-git"}},
 	} {
 		if filepath.ListSeparator != ':' {
 			t.Skip("PATH is separated otherwise here")
@@ -288,28 +288,28 @@ func TestUnknownVariables(t *testing.T) {
 
 func TestWhereTheFileIs(t *testing.T) {
 	home := isolate(t)
-	given := defaultSettings()
+	given := Default()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	addFlags(flags, &given)
+	AddFlags(flags, &given)
 
-	s, _, err := resolve(flags, &given, nil)
+	s, _, err := Resolve(flags, &given, nil)
 	require.NoError(t, err, "there is none")
 
 	own := filepath.Join(home, ".config", "executor", "config.yaml")
 	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))
 	require.NoError(t, os.WriteFile(own, []byte("name: own\n"), 0o600))
-	s, _, err = resolve(flags, &given, nil)
+	s, _, err = Resolve(flags, &given, nil)
 	require.NoError(t, err)
 	assert.Equal(t, "own", s.Name)
 	assert.Equal(t, own, s.Config)
 
-	_, _, err = resolve(flags, &given, []string{"EXECUTOR_CONFIG=" + home + "/none.yaml"})
+	_, _, err = Resolve(flags, &given, []string{"EXECUTOR_CONFIG=" + home + "/none.yaml"})
 	assert.ErrorContains(t, err, "none.yaml does not exist", "one that is named has to be there")
-	_, _, err = resolve(flags, &given, []string{"EXECUTOR_CONFIG=" + home})
+	_, _, err = Resolve(flags, &given, []string{"EXECUTOR_CONFIG=" + home})
 	assert.ErrorContains(t, err, "is not a file")
 	big := filepath.Join(home, "big.yaml")
 	require.NoError(t, os.WriteFile(big, make([]byte, maxConfig+1), 0o600))
-	_, _, err = resolve(flags, &given, []string{"EXECUTOR_CONFIG=" + big})
+	_, _, err = Resolve(flags, &given, []string{"EXECUTOR_CONFIG=" + big})
 	assert.ErrorContains(t, err, "larger than 1 MiB")
 }
 

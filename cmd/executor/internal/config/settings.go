@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"time"
@@ -11,8 +11,8 @@ import (
 	"github.com/agent-executor/executor/protocol"
 )
 
-// settings are the effective settings of `executor run`.
-type settings struct {
+// Settings are the effective settings of `executor run`.
+type Settings struct {
 	Brain         []string
 	TokenFiles    []string
 	TokenCommands []string
@@ -77,14 +77,15 @@ type settings struct {
 	// Those of one brain, taken from the lists above; see forEachBrain.
 	TokenFile    string
 	TokenCommand string
-	secrets      []string // what no command is to see
+	Secrets      []string // what no command is to see
 
-	children *standard.Children                 // of all brains
-	again    func() (settings, []string, error) // reads them again; nil: it cannot be done
+	Children *standard.Children                 // of all brains
+	Again    func() (Settings, []string, error) // reads them again; nil: it cannot be done
 }
 
-func defaultSettings() settings {
-	return settings{
+// Default are the settings of somebody who has set nothing.
+func Default() Settings {
+	return Settings{
 		StateDir:          cli.DefaultStateDir("executor"),
 		Workspace:         "shared",
 		Dialect:           "none",
@@ -107,5 +108,5 @@ func defaultSettings() settings {
 	}
 }
 
-// exchanges reports whether the token exchange is configured, or half of it.
-func (s *settings) exchanges() bool { return s.BaseURL != "" || s.EnvironmentKeyFile != "" }
+// Exchanges reports whether the token exchange is configured, or half of it.
+func (s *Settings) Exchanges() bool { return s.BaseURL != "" || s.EnvironmentKeyFile != "" }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"bytes"
@@ -33,13 +33,13 @@ func TestMCPServers(t *testing.T) {
 	} {
 		s, _, err := resolveWith(t, c.args, c.environ, c.file)
 		require.NoError(t, err, name)
-		got, err := mcpServers(s.MCPServers)
+		got, err := MCPServers(s.MCPServers)
 		require.NoError(t, err, name)
 		assert.Equal(t, want, got, name)
 	}
 	s, _, err := resolveWith(t, nil, []string{`EXECUTOR_MCP_SERVERS={"server_key":"a","transport":{"command":"x","secret_env":{"K":"geheim-99"}}}`}, "")
 	require.NoError(t, err)
-	assert.Equal(t, []string{"geheim-99"}, mcpSecrets(&s))
+	assert.Equal(t, []string{"geheim-99"}, MCPSecrets(&s))
 }
 
 func TestMCPServersRefused(t *testing.T) {
@@ -83,13 +83,13 @@ func TestMCPSecretsInTheFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("mcp_servers: {server_key: files, transport: {command: x, env: {A: plain-99, MY_TOKEN: geheim-98}, secret_env: {K: geheim-99}}}\n"), 0o600))
 	var out bytes.Buffer
 	r := resolveArgs(t, "--config", path)
-	require.NoError(t, r.err())
-	require.NoError(t, showConfig(r, &out, false))
+	require.NoError(t, r.Err())
+	require.NoError(t, Show(r, &out, false))
 	assert.Contains(t, out.String(), "server_key: files")
 	assert.Contains(t, out.String(), "plain-99")
 	assert.NotContains(t, out.String(), "geheim")
 	require.NoError(t, os.Chmod(path, 0o644))
-	assert.ErrorContains(t, resolveArgs(t, "--config", path).err(), "config.yaml:1: mcp_servers: this has secrets in it, and the file has mode 0644, so that others can read it; run: chmod 600 "+path)
+	assert.ErrorContains(t, resolveArgs(t, "--config", path).Err(), "config.yaml:1: mcp_servers: this has secrets in it, and the file has mode 0644, so that others can read it; run: chmod 600 "+path)
 	require.NoError(t, os.WriteFile(path, []byte("mcp_servers: {server_key: files, transport: {command: x}}\n"), 0o644))
-	assert.NoError(t, resolveArgs(t, "--config", path).err())
+	assert.NoError(t, resolveArgs(t, "--config", path).Err())
 }

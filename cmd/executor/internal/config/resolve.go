@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -12,38 +12,38 @@ import (
 	"github.com/agent-executor/executor/capabilities"
 )
 
-// resolve finds the effective settings: flag, then variable, then file, then
+// Resolve finds the effective settings: flag, then variable, then file, then
 // default. Warnings are of what was ignored. The error is of the first problem.
-func resolve(flags *pflag.FlagSet, given *settings, environ []string) (s settings, warnings []string, err error) {
-	r := resolveAll(flags, given, environ)
-	return r.settings, r.warnings, r.err()
+func Resolve(flags *pflag.FlagSet, given *Settings, environ []string) (s Settings, warnings []string, err error) {
+	r := ResolveAll(flags, given, environ)
+	return r.Settings, r.Warnings, r.Err()
 }
 
-// resolveAll is resolve with all that is wrong, and with where everything came from.
-func resolveAll(flags *pflag.FlagSet, given *settings, environ []string) *resolved {
-	r := &resolved{settings: defaultSettings(), origins: map[string]origin{}}
-	s := &r.settings
-	variables, warnings := readVariables(environ)
-	r.warnings = warnings
+// ResolveAll is resolve with all that is wrong, and with where everything came from.
+func ResolveAll(flags *pflag.FlagSet, given *Settings, environ []string) *Resolved {
+	r := &Resolved{Settings: Default(), Origins: map[string]Origin{}}
+	s := &r.Settings
+	variables, warnings := ReadVariables(environ)
+	r.Warnings = warnings
 
 	named := []string{given.Config}
-	if !flags.Changed(configFlag) {
+	if !flags.Changed(FileFlag) {
 		named[0] = variables["EXECUTOR_CONFIG"]
 	}
-	if err := cleanPaths(named, "", nil); err != nil {
-		r.add(problemf("--"+configFlag, "", "%w", err))
+	if err := CleanPaths(named, "", nil); err != nil {
+		r.Add(Problemf("--"+FileFlag, "", "%w", err))
 	} else {
 		r.loadFile(named[0])
 	}
 	for _, t := range table {
-		if t.flag == configFlag { // done
+		if t.flag == FileFlag { // done
 			continue
 		}
-		o := origin{Kind: originVariable, Name: t.variable()}
+		o := Origin{Kind: originVariable, Name: t.variable()}
 		var err error
 		switch text := variables[o.Name]; {
 		case flags.Changed(t.flag):
-			o = origin{Kind: originFlag, Name: "--" + t.flag}
+			o = Origin{Kind: originFlag, Name: "--" + t.flag}
 			reflect.ValueOf(t.value(s)).Elem().Set(reflect.ValueOf(t.value(given)).Elem())
 			if err = t.cleanFlag(s); err == nil && t.private != nil && t.private(s) {
 				err = errSecretInFlag
@@ -59,9 +59,9 @@ func resolveAll(flags *pflag.FlagSet, given *settings, environ []string) *resolv
 		if err == nil {
 			err = t.check(s)
 		}
-		r.origins[t.flag] = o
+		r.Origins[t.flag] = o
 		if err != nil {
-			r.add(problemf(o.Name, t.key(), "%w", err))
+			r.Add(Problemf(o.Name, t.key(), "%w", err))
 		}
 	}
 	s.Capabilities = splitCommas(s.Capabilities)
@@ -69,20 +69,20 @@ func resolveAll(flags *pflag.FlagSet, given *settings, environ []string) *resolv
 	return r
 }
 
-// cleanFlag is cleanPaths for what a flag has set.
-func (t setting) cleanFlag(s *settings) error {
+// cleanFlag is CleanPaths for what a flag has set.
+func (t setting) cleanFlag(s *Settings) error {
 	if !t.path {
 		return nil
 	}
 	switch v := t.value(s).(type) {
 	case *string:
 		one := []string{*v}
-		err := cleanPaths(one, "", nil)
+		err := CleanPaths(one, "", nil)
 		*v = one[0]
 		return err
 	case *[]string:
 		*v = slices.Clone(*v) // what was given stays as it was
-		return cleanPaths(*v, "", nil)
+		return CleanPaths(*v, "", nil)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (t setting) cleanFlag(s *settings) error {
 // texts splits the text of a variable.
 func (t setting) texts(text string) ([]string, error) {
 	var list []string
-	switch _, isList := t.value(&settings{}).(*[]string); {
+	switch _, isList := t.value(&Settings{}).(*[]string); {
 	case !isList:
 		list = []string{text}
 	case t.split != nil:
@@ -99,14 +99,14 @@ func (t setting) texts(text string) ([]string, error) {
 		list = filepath.SplitList(text)
 	}
 	if t.path {
-		return list, cleanPaths(list, "", nil)
+		return list, CleanPaths(list, "", nil)
 	}
 	return list, nil
 }
 
-// readVariables picks the EXECUTOR_ variables. An unknown one is a warning, which
+// ReadVariables picks the EXECUTOR_ variables. An unknown one is a warning, which
 // never says its value: it may be a token. An empty one is as if it were not there.
-func readVariables(environ []string) (values map[string]string, warnings []string) {
+func ReadVariables(environ []string) (values map[string]string, warnings []string) {
 	var known []string
 	for _, t := range table {
 		known = append(known, t.variable())

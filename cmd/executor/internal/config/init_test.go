@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"os"
@@ -18,16 +18,16 @@ func TestConfigInitHasEveryDefault(t *testing.T) {
 	isolate(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "config.yaml")
-	given := defaultSettings()
+	given := Default()
 	flags := pflag.NewFlagSet("init", pflag.ContinueOnError)
-	addFlags(flags, &given)
+	AddFlags(flags, &given)
 	require.NoError(t, flags.Parse([]string{"--config", path}))
-	_, err := initConfig(flags, &given, false)
+	_, err := Init(flags, &given, false)
 	require.NoError(t, err)
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, row := range table {
-		if row.flag != configFlag {
+		if row.flag != FileFlag {
 			assert.Regexp(t, "(?m)^#"+row.key()+":", string(raw))
 		}
 	}
@@ -37,16 +37,16 @@ func TestConfigInitHasEveryDefault(t *testing.T) {
 	all := regexp.MustCompile(`(?m)^#(\w+:)`).ReplaceAllString(string(raw), "$1")
 	require.NoError(t, os.WriteFile(path, []byte(all), 0o600))
 	r := resolveArgs(t, "--config", path)
-	require.Empty(t, r.problems)
-	want := defaultSettings()
+	require.Empty(t, r.Problems)
+	want := Default()
 	want.Config = path
-	assert.True(t, reflect.DeepEqual(want, r.settings))
-	assert.Greater(t, len(r.origins), 10)
+	assert.True(t, reflect.DeepEqual(want, r.Settings))
+	assert.Greater(t, len(r.Origins), 10)
 }
 
 func TestUserWinsOverSystem(t *testing.T) {
 	home := isolate(t)
-	assert.Equal(t, []string{filepath.Join(home, ".config", "executor", "config.yaml"), systemConfig}, configPlaces())
+	assert.Equal(t, []string{filepath.Join(home, ".config", "executor", "config.yaml"), SystemFile}, Places())
 	t.Setenv("HOME", "")
-	assert.Equal(t, []string{systemConfig}, configPlaces())
+	assert.Equal(t, []string{SystemFile}, Places())
 }

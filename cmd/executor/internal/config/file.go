@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ const maxConfig = 1 << 20
 
 // loadFile applies the file that is named, which has to be there, or the first of
 // the default places that is: the user's, else the system's, never both.
-func (r *resolved) loadFile(named string) {
-	places := configPlaces()
+func (r *Resolved) loadFile(named string) {
+	places := Places()
 	if named != "" {
 		places = []string{named}
 	}
@@ -32,17 +32,17 @@ func (r *resolved) loadFile(named string) {
 		if named == "" && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		r.settings.Config, r.file = path, path
+		r.Settings.Config, r.File = path, path
 		if i+1 < len(places) {
 			if _, err := os.Stat(places[i+1]); err == nil {
-				r.ignored = places[i+1]
+				r.Ignored = places[i+1]
 			}
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			r.add(problemf("", "", "configuration file %s does not exist; name another with --config, or make it with executor config init", path))
+			r.Add(Problemf("", "", "configuration file %s does not exist; name another with --config, or make it with executor config init", path))
 		case err != nil:
-			r.add(problemf("", "", "configuration file: %w", err))
+			r.Add(Problemf("", "", "configuration file: %w", err))
 		default:
 			r.applyFile(path, raw)
 		}
@@ -71,7 +71,7 @@ func readConfig(path string) ([]byte, error) {
 }
 
 // applyFile applies a file's content. Each problem names its line.
-func (r *resolved) applyFile(path string, raw []byte) {
+func (r *Resolved) applyFile(path string, raw []byte) {
 	var doc, more yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(raw))
 	err := decoder.Decode(&doc)
@@ -84,16 +84,16 @@ func (r *resolved) applyFile(path string, raw []byte) {
 		}
 	}
 	if err != nil {
-		p := problemf(path, "", "%s", "")
+		p := Problemf(path, "", "%s", "")
 		p.Line, p.Text = syntaxError(err, raw)
 		p.Remedy = "correct the syntax of YAML"
-		r.add(p)
+		r.Add(p)
 		return
 	}
 	at := func(n *yaml.Node, key, format string, args ...any) {
-		p := problemf(path, key, format, args...)
+		p := Problemf(path, key, format, args...)
 		p.Line, p.Column = max(1, n.Line), n.Column
-		r.add(p)
+		r.Add(p)
 	}
 	if len(more.Content) > 0 {
 		at(&more, "", "a second document begins here; leave --- out, a configuration is one")
@@ -111,7 +111,7 @@ func (r *resolved) applyFile(path string, raw []byte) {
 		name, value := top.Content[i], top.Content[i+1]
 		t, ok := settingOfKey(name.Value)
 		if !ok || name.Kind != yaml.ScalarNode {
-			r.add(unknownKey(path, name))
+			r.Add(unknownKey(path, name))
 			continue
 		}
 		if first := seen[t.flag]; first != nil {
@@ -141,11 +141,11 @@ func (r *resolved) applyFile(path string, raw []byte) {
 		if texts == nil {
 			continue
 		}
-		err := t.setFromFile(&r.settings, texts, path)
+		err := t.setFromFile(&r.Settings, texts, path)
 		if err == nil {
-			err = t.check(&r.settings)
+			err = t.check(&r.Settings)
 		}
-		r.origins[t.flag] = origin{Kind: originFile, Name: path, Line: value.Line}
+		r.Origins[t.flag] = Origin{Kind: originFile, Name: path, Line: value.Line}
 		for _, err := range eachError(err) {
 			where := value
 			var one *elementError
@@ -160,9 +160,9 @@ func (r *resolved) applyFile(path string, raw []byte) {
 }
 
 // setFromFile is set for texts of a file, in which paths are relative to it.
-func (t setting) setFromFile(s *settings, texts []string, path string) error {
+func (t setting) setFromFile(s *Settings, texts []string, path string) error {
 	if t.path {
-		err := cleanPaths(texts, filepath.Dir(path), func(base, path string) string {
+		err := CleanPaths(texts, filepath.Dir(path), func(base, path string) string {
 			if path == "" || filepath.IsAbs(path) {
 				return path
 			}
@@ -176,7 +176,7 @@ func (t setting) setFromFile(s *settings, texts []string, path string) error {
 }
 
 // judgeWriters looks who else can change the file: with some keys it says what is run, or what may be done.
-func (r *resolved) judgeWriters(path string, seen map[string]*yaml.Node) {
+func (r *Resolved) judgeWriters(path string, seen map[string]*yaml.Node) {
 	why, remedy, anybody := cli.ChangedByOthers(path)
 	if why == "" {
 		return
@@ -187,29 +187,29 @@ func (r *resolved) judgeWriters(path string, seen map[string]*yaml.Node) {
 			if t.guard {
 				says = "what may be done"
 			}
-			p := problemf(path, t.key(), "this says %s, and the file %s; run: %s", says, why, remedy)
+			p := Problemf(path, t.key(), "this says %s, and the file %s; run: %s", says, why, remedy)
 			p.Line, p.Column = n.Line, n.Column
-			r.add(p)
+			r.Add(p)
 			return
 		}
 	}
-	r.warn(fmt.Sprintf("configuration file %s %s; run: %s", path, why, remedy))
+	r.Warn(fmt.Sprintf("configuration file %s %s; run: %s", path, why, remedy))
 }
 
-func unknownKey(path string, n *yaml.Node) problem {
+func unknownKey(path string, n *yaml.Node) Problem {
 	near := nearestKey(n.Value)
 	text := fmt.Sprintf("unknown key %q; see executor run --help, with _ for -", n.Value)
 	if near != "" {
 		text = fmt.Sprintf("unknown key %q; did you mean %q?", n.Value, near)
 	}
-	p := problemf(path, n.Value, "%s", text)
+	p := Problemf(path, n.Value, "%s", text)
 	p.Line, p.Column, p.Meant, p.named = n.Line, n.Column, near, true
 	return p
 }
 
 func settingOfKey(key string) (setting, bool) {
 	for _, t := range table {
-		if t.key() == key && t.flag != configFlag {
+		if t.key() == key && t.flag != FileFlag {
 			return t, true
 		}
 	}
@@ -220,7 +220,7 @@ func settingOfKey(key string) (setting, bool) {
 func nearestKey(key string) string {
 	var known []string
 	for _, t := range table {
-		if t.flag != configFlag {
+		if t.flag != FileFlag {
 			known = append(known, t.key())
 		}
 	}
@@ -249,16 +249,16 @@ func nodeTexts(n *yaml.Node) ([]string, bool) {
 }
 
 // judgeReaders looks who else can read the file: some keys have secrets in them.
-func (r *resolved) judgeReaders(path string, seen map[string]*yaml.Node) {
+func (r *Resolved) judgeReaders(path string, seen map[string]*yaml.Node) {
 	info, err := os.Stat(path)
 	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
 		return
 	}
 	for _, t := range table {
-		if n := seen[t.flag]; n != nil && t.private != nil && t.private(&r.settings) {
-			p := problemf(path, t.key(), "this has secrets in it, and the file has mode %04o, so that others can read it; run: chmod 600 %s", info.Mode().Perm(), path)
+		if n := seen[t.flag]; n != nil && t.private != nil && t.private(&r.Settings) {
+			p := Problemf(path, t.key(), "this has secrets in it, and the file has mode %04o, so that others can read it; run: chmod 600 %s", info.Mode().Perm(), path)
 			p.Line, p.Column = n.Line, n.Column
-			r.add(p)
+			r.Add(p)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
-// problem is one thing that is wrong with the settings: what, where, and what to do. It
+// Problem is one thing that is wrong with the settings: what, where, and what to do. It
 // never has a value in it that may be secret.
-type problem struct {
+type Problem struct {
 	Source string `json:"source"`           // the file, the variable or the flag
 	Line   int    `json:"line,omitempty"`   // of a file, from 1; 0 = the file as a whole, or no file
 	Column int    `json:"column,omitempty"` // in characters, from 1
@@ -20,10 +20,10 @@ type problem struct {
 	named  bool   // the text names the key already
 }
 
-// problemf makes one. What the text says behind the first semicolon, or from "want" on,
+// Problemf makes one. What the text says behind the first semicolon, or from "want" on,
 // is the remedy.
-func problemf(source, key string, format string, args ...any) problem {
-	p := problem{Source: source, Key: key, Text: fmt.Errorf(format, args...).Error()}
+func Problemf(source, key string, format string, args ...any) Problem {
+	p := Problem{Source: source, Key: key, Text: fmt.Errorf(format, args...).Error()}
 	p.Text = strings.TrimPrefix(p.Text, key+": ")
 	switch _, after, ok := strings.Cut(p.Text, "; "); {
 	case ok:
@@ -37,9 +37,10 @@ func problemf(source, key string, format string, args ...any) problem {
 }
 
 // Error is the problem in one line, as a start says it.
-func (p problem) Error() string { return p.say(false) }
+func (p Problem) Error() string { return p.Say(false) }
 
-func (p problem) say(column bool) string {
+// Say is Error, with the column if it is wanted.
+func (p Problem) Say(column bool) string {
 	where := p.Source
 	if p.Line > 0 {
 		where = fmt.Sprintf("%s:%d", where, p.Line)
@@ -57,14 +58,15 @@ func (p problem) say(column bool) string {
 	return where + ": " + text
 }
 
-// origin is where a setting comes from.
-type origin struct {
+// Origin is where a setting comes from.
+type Origin struct {
 	Kind string `json:"kind"`           // flag, variable, file or default
 	Name string `json:"name,omitempty"` // of the flag, the variable or the file
 	Line int    `json:"line,omitempty"` // of the file
 }
 
-func (o origin) String() string {
+// String is the origin as config show says it.
+func (o Origin) String() string {
 	switch {
 	case o.Kind == originDefault:
 		return o.Kind
@@ -81,49 +83,51 @@ const (
 	originDefault  = "default"
 )
 
-// resolved are the effective settings and all that was found on the way to them.
-type resolved struct {
-	settings settings
-	origins  map[string]origin // by flag; what is missing has its default
-	file     string            // that was read; "" = none
-	ignored  string            // another one in a default place, which is not read
-	warnings []string          // about what is ignored or dangerous
-	problems []problem
+// Resolved are the effective settings and all that was found on the way to them.
+type Resolved struct {
+	Settings Settings
+	Origins  map[string]Origin // by flag; what is missing has its default
+	File     string            // that was read; "" = none
+	Ignored  string            // another one in a default place, which is not read
+	Warnings []string          // about what is ignored or dangerous
+	Problems []Problem
 }
 
-func (r *resolved) add(p problem) { r.problems = append(r.problems, p) }
+// Add adds a problem.
+func (r *Resolved) Add(p Problem) { r.Problems = append(r.Problems, p) }
 
-func (r *resolved) warn(text string) { r.warnings = append(r.warnings, text) }
+// Warn adds a warning.
+func (r *Resolved) Warn(text string) { r.Warnings = append(r.Warnings, text) }
 
 // originOf is where a setting comes from.
-func (r *resolved) originOf(flag string) origin {
-	if o, ok := r.origins[flag]; ok {
+func (r *Resolved) originOf(flag string) Origin {
+	if o, ok := r.Origins[flag]; ok {
 		return o
 	}
-	return origin{Kind: originDefault}
+	return Origin{Kind: originDefault}
 }
 
-// at is a problem with a setting, wherever it was set.
-func (r *resolved) at(flag, format string, args ...any) problem {
+// At is a problem with a setting, wherever it was set.
+func (r *Resolved) At(flag, format string, args ...any) Problem {
 	o := r.originOf(flag)
 	key := strings.ReplaceAll(flag, "-", "_")
 	source := o.Name
 	if o.Kind == originDefault {
 		source = ""
 	}
-	p := problemf(source, key, format, args...)
+	p := Problemf(source, key, format, args...)
 	p.Line = o.Line
 	p.named = strings.HasPrefix(strings.NewReplacer(" ", "_", "-", "_").Replace(p.Text), key)
 	return p
 }
 
-// err is what a start says: the first problem, and how to see the others.
-func (r *resolved) err() error {
-	if len(r.problems) == 0 {
+// Err is what a start says: the first problem, and how to see the others.
+func (r *Resolved) Err() error {
+	if len(r.Problems) == 0 {
 		return nil
 	}
-	text := r.problems[0].Error()
-	if n := len(r.problems) - 1; n > 0 {
+	text := r.Problems[0].Error()
+	if n := len(r.Problems) - 1; n > 0 {
 		text += fmt.Sprintf(" (and %d more: see executor config check)", n)
 	}
 	return cli.Usagef("%s", text)

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"testing"
@@ -28,7 +28,7 @@ func TestExecTools(t *testing.T) {
 	} {
 		s, _, err := resolveWith(t, given.args, given.environ, given.file)
 		require.NoError(t, err, name)
-		got, err := execTools(s.ExecTools)
+		got, err := ExecTools(s.ExecTools)
 		require.NoError(t, err, name)
 		assert.Equal(t, want, got, name)
 	}

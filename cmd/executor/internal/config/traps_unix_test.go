@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package config
 
 import (
 	"path/filepath"
@@ -15,5 +15,5 @@ func TestAFIFOIsNotWaitedFor(t *testing.T) {
 	isolate(t)
 	path := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(path, 0o600))
-	assert.ErrorContains(t, resolveArgs(t, "--config", path).err(), "is not a file; name one with --config")
+	assert.ErrorContains(t, resolveArgs(t, "--config", path).Err(), "is not a file; name one with --config")
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"encoding/json"
@@ -13,9 +13,9 @@ import (
 	"github.com/agent-executor/executor/protocol"
 )
 
-// mcpServers reads the setting mcp-servers: texts that are each a JSON object or a list of them. What is wrong is
+// MCPServers reads the setting mcp-servers: texts that are each a JSON object or a list of them. What is wrong is
 // said of all servers.
-func mcpServers(texts []string) ([]protocol.MCPServer, error) {
+func MCPServers(texts []string) ([]protocol.MCPServer, error) {
 	var servers []protocol.MCPServer
 	var problems []error
 	seen := map[string]bool{}
@@ -134,20 +134,20 @@ func wantOf(to any) string {
 	return "a text"
 }
 
-func refuseMCPServers(s *settings) error {
-	_, err := mcpServers(s.MCPServers)
+func refuseMCPServers(s *Settings) error {
+	_, err := MCPServers(s.MCPServers)
 	return err
 }
 
 // hasMCPSecrets says whether there are secrets in the setting.
-func hasMCPSecrets(s *settings) bool {
-	list, _ := mcpServers(s.MCPServers) // what is wrong with it is said elsewhere
+func hasMCPSecrets(s *Settings) bool {
+	list, _ := MCPServers(s.MCPServers) // what is wrong with it is said elsewhere
 	return slices.ContainsFunc(list, func(m protocol.MCPServer) bool { return len(m.Transport.SecretEnv) > 0 })
 }
 
-// mcpSecrets are the secrets of the user's own servers.
-func mcpSecrets(s *settings) (values []string) {
-	list, _ := mcpServers(s.MCPServers) // it was checked
+// MCPSecrets are the secrets of the user's own servers.
+func MCPSecrets(s *Settings) (values []string) {
+	list, _ := MCPServers(s.MCPServers) // it was checked
 	for _, m := range list {
 		for _, value := range m.Transport.SecretEnv {
 			values = append(values, value)

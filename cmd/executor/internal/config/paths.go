@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -13,18 +13,19 @@ import (
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
-// systemConfig is read when the user has none.
-const systemConfig = "/etc/executor/config.yaml"
+// SystemFile is read when the user has none.
+const SystemFile = "/etc/executor/config.yaml"
 
-// configPlaces are where a file is looked for when none is named.
-func configPlaces() []string {
+// Places are where a file is looked for when none is named.
+func Places() []string {
 	if own := cli.DefaultConfigFile("executor"); own != "" {
-		return []string{own, systemConfig}
+		return []string{own, SystemFile}
 	}
-	return []string{systemConfig}
+	return []string{SystemFile}
 }
 
-func expandHome(path string) string {
+// ExpandHome puts the home in the place of ~ and ~/, where there is one.
+func ExpandHome(path string) string {
 	rest, ok := strings.CutPrefix(path, "~")
 	if !ok {
 		return path
@@ -39,14 +40,14 @@ func expandHome(path string) string {
 	return filepath.Join(home, rest)
 }
 
-// cleanPaths makes of a path in a flag, a variable or the file what is meant by it: ~/
+// CleanPaths makes of a path in a flag, a variable or the file what is meant by it: ~/
 // is the home, and what is relative is so to base, or to the current directory when that
 // is empty. A shell would make something of the rest; here it would be a strange name.
-func cleanPaths(list []string, base string, join func(base, path string) string) error {
+func CleanPaths(list []string, base string, join func(base, path string) string) error {
 	for i, text := range list {
 		switch first, _, _ := strings.Cut(text, "/"); {
 		case first == "~", strings.HasPrefix(text, "~/"), slices.Contains([]string{"~:ro", "~:rw"}, text):
-			list[i] = expandHome(text)
+			list[i] = ExpandHome(text)
 			if list[i] == text {
 				return fmt.Errorf("%q: there is no home directory, HOME is not set; write the whole path", text)
 			}
@@ -62,8 +63,9 @@ func cleanPaths(list []string, base string, join func(base, path string) string)
 	return nil
 }
 
-// rootsOf reads DIR and DIR:ro.
-func rootsOf(list []string) ([]capabilities.Root, error) {
+// Roots reads the setting root, DIR and DIR:ro, and looks whether the directories are there; none is the current
+// directory.
+func Roots(list []string) ([]capabilities.Root, error) {
 	if len(list) == 0 {
 		list = []string{"."}
 	}
@@ -94,7 +96,8 @@ func rootsOf(list []string) ([]capabilities.Root, error) {
 	return roots, nil
 }
 
-func rootNames(roots []capabilities.Root) []string {
+// RootNames are the roots as settings name them.
+func RootNames(roots []capabilities.Root) []string {
 	list := make([]string, len(roots))
 	for i, r := range roots {
 		list[i] = r.Path

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ policy:
     action: ask
 `)
 	require.NoError(t, err)
-	rules, err := policyRules(s.Policy)
+	rules, err := PolicyRules(s.Policy)
 	require.NoError(t, err)
 	assert.Equal(t, []policy.Rule{
 		{Command: policy.Words{"git", "push"}, Action: policy.Deny, Reason: "I push myself"},
@@ -78,14 +78,14 @@ func TestGatedNames(t *testing.T) {
 
 // A rule about a tool that there is not is said, with the one that was meant.
 func TestPolicyWarnings(t *testing.T) {
-	s := defaultSettings()
+	s := Default()
 	s.ExecTools = []string{`{"name":"deploy","command":["/bin/true"]}`}
 	s.Policy = []string{`[{"tool":"bahs","action":"deny"},{"tool":["bash","deploy","process.*","*"],"action":"ask"},{"command":"rm","action":"deny"},{"tool":["proces.*","zzzzzz"],"action":"deny"}]`}
 	assert.Equal(t, []string{
 		"policy: rule 1 (deny tool bahs): there is no tool bahs, so that the rule decides nothing about it; did you mean bash?",
 		"policy: rule 4 (deny tool proces.*,zzzzzz): there is no tool proces.*, so that the rule decides nothing about it",
 		"policy: rule 4 (deny tool proces.*,zzzzzz): there is no tool zzzzzz, so that the rule decides nothing about it",
-	}, policyWarnings(&s))
+	}, PolicyWarnings(&s))
 	s.Policy = []string{"{"}
-	assert.Empty(t, policyWarnings(&s), "which is an error elsewhere")
+	assert.Empty(t, PolicyWarnings(&s), "which is an error elsewhere")
 }

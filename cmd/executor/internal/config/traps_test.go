@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -18,26 +18,26 @@ import (
 )
 
 // resolveFile resolves a file of that content, and flags, with all problems.
-func resolveFile(t testing.TB, content string, args ...string) *resolved {
+func resolveFile(t testing.TB, content string, args ...string) *Resolved {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return resolveArgs(t, append([]string{"--config", path}, args...)...)
 }
 
-func resolveArgs(t testing.TB, args ...string) *resolved {
+func resolveArgs(t testing.TB, args ...string) *Resolved {
 	t.Helper()
-	given := defaultSettings()
+	given := Default()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	addFlags(flags, &given)
+	AddFlags(flags, &given)
 	require.NoError(t, flags.Parse(args))
-	return resolveAll(flags, &given, nil)
+	return ResolveAll(flags, &given, nil)
 }
 
-func says(r *resolved) string {
+func says(r *Resolved) string {
 	var b strings.Builder
-	for _, p := range r.problems {
-		text := p.say(true)
+	for _, p := range r.Problems {
+		text := p.Say(true)
 		fmt.Fprintln(&b, text[strings.LastIndex(text[:strings.IndexByte(text+" ", ' ')], "/")+1:])
 	}
 	return b.String()
@@ -75,8 +75,8 @@ func TestTrapsOfYAML(t *testing.T) {
 	} {
 		r := resolveFile(t, c.file)
 		assert.Contains(t, says(r), c.says, c.file)
-		assert.Equal(t, cli.ExitUsage, cli.Code(r.err()))
-		for _, p := range r.problems {
+		assert.Equal(t, cli.ExitUsage, cli.Code(r.Err()))
+		for _, p := range r.Problems {
 			assert.NotEmpty(t, p.Remedy, c.file)
 		}
 	}
@@ -100,27 +100,27 @@ func TestTextsOfYAML(t *testing.T) {
 	home := isolate(t)
 	for _, text := range []string{"no", "yes", "on", "off", "y", "012", "1.10", "2024-01-01", "12:30:45", "0x10", "true", "1e3", "=", "-1"} {
 		r := resolveFile(t, "name: "+text+"\n")
-		require.Empty(t, r.problems, text)
-		assert.Equal(t, text, r.settings.Name)
+		require.Empty(t, r.Problems, text)
+		assert.Equal(t, text, r.Settings.Name)
 	}
 	r := resolveFile(t, "exec_tools: {name: a, command: [a], description: 2024-01-01}\n")
-	require.Empty(t, r.problems)
-	assert.Contains(t, r.settings.ExecTools[0], `"description":"2024-01-01"`)
+	require.Empty(t, r.Problems)
+	assert.Contains(t, r.Settings.ExecTools[0], `"description":"2024-01-01"`)
 	r = resolveFile(t, "\xef\xbb\xbfname: bom\r\nmax_sessions: 3\r\n")
-	require.Empty(t, r.problems)
-	assert.Equal(t, "bom", r.settings.Name)
-	assert.Equal(t, 3, r.settings.MaxSessions)
+	require.Empty(t, r.Problems)
+	assert.Equal(t, "bom", r.Settings.Name)
+	assert.Equal(t, 3, r.Settings.MaxSessions)
 	r = resolveFile(t, "")
-	require.Empty(t, r.problems)
+	require.Empty(t, r.Problems)
 
 	r = resolveFile(t, "state_dir: \"~\"\nroot: [\"~:ro\", ~/a]\n")
-	require.Empty(t, r.problems)
-	assert.Equal(t, home, r.settings.StateDir)
-	assert.Equal(t, []string{home + ":ro", filepath.Join(home, "a")}, r.settings.Root)
+	require.Empty(t, r.Problems)
+	assert.Equal(t, home, r.Settings.StateDir)
+	assert.Equal(t, []string{home + ":ro", filepath.Join(home, "a")}, r.Settings.Root)
 	r = resolveArgs(t, "--state-dir=~/s", "--root=~/r")
-	require.Empty(t, r.problems, "a shell leaves these to the program")
-	assert.Equal(t, filepath.Join(home, "s"), r.settings.StateDir)
-	assert.Equal(t, []string{filepath.Join(home, "r")}, r.settings.Root)
+	require.Empty(t, r.Problems, "a shell leaves these to the program")
+	assert.Equal(t, filepath.Join(home, "s"), r.Settings.StateDir)
+	assert.Equal(t, []string{filepath.Join(home, "r")}, r.Settings.Root)
 	t.Setenv("HOME", "")
 	r = resolveArgs(t, "--state-dir=~/s")
 	assert.Contains(t, says(r), "HOME is not set; write the whole path")
@@ -128,9 +128,9 @@ func TestTextsOfYAML(t *testing.T) {
 
 // A number is one in flags too, where 010 would be eight.
 func TestNumbersInFlags(t *testing.T) {
-	given := defaultSettings()
+	given := Default()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	addFlags(flags, &given)
+	AddFlags(flags, &given)
 	assert.ErrorContains(t, flags.Parse([]string{"--max-sessions", "010"}), "begins with 0")
 	assert.ErrorContains(t, flags.Parse([]string{"--max-sessions", "ten"}), cli.WantNumber)
 	require.NoError(t, flags.Parse([]string{"--max-sessions", "10", "--nice=-3", "--max-attempts=0"}))
@@ -147,9 +147,9 @@ config.yaml:4:12: log_level: "loud": want one of debug, info, warn, error
 config.yaml:5:1: key name is in line 3 already; leave one out
 --min-backoff: 0s: want more than 0
 `, says(r))
-	assert.Equal(t, "brain", r.problems[0].Meant)
-	assert.Equal(t, "want more than 0", r.problems[1].Remedy)
-	assert.ErrorContains(t, r.err(), `config.yaml:1: unknown key "brian"; did you mean "brain"? (and 4 more: see executor config check)`)
+	assert.Equal(t, "brain", r.Problems[0].Meant)
+	assert.Equal(t, "want more than 0", r.Problems[1].Remedy)
+	assert.ErrorContains(t, r.Err(), `config.yaml:1: unknown key "brian"; did you mean "brain"? (and 4 more: see executor config check)`)
 }
 
 // A file says what is run; nobody else may write it.
@@ -161,7 +161,7 @@ func TestFilesThatOthersCanChange(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etc")
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	path := filepath.Join(dir, "config.yaml")
-	look := func(content string, mode, dirMode os.FileMode) *resolved {
+	look := func(content string, mode, dirMode os.FileMode) *Resolved {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		require.NoError(t, os.Chmod(path, mode))
 		require.NoError(t, os.Chmod(dir, dirMode))
@@ -169,27 +169,27 @@ func TestFilesThatOthersCanChange(t *testing.T) {
 	}
 	for _, code := range []string{"token_command: echo x\n", "launch_prefix: [env]\n", "exec_tools: {name: a, command: [a]}\n"} {
 		r := look("name: a\n"+code, 0o646, 0o755)
-		require.Len(t, r.problems, 1)
+		require.Len(t, r.Problems, 1)
 		assert.Contains(t, says(r), "config.yaml:2:1: "+strings.Split(code, ":")[0]+": this says what is run, and the file has mode 0646, so that everybody can change it; run: chmod go-w "+path)
-		assert.Empty(t, look("name: a\n"+code, 0o644, 0o755).problems, "the remedy helps")
+		assert.Empty(t, look("name: a\n"+code, 0o644, 0o755).Problems, "the remedy helps")
 		r = look(code, 0o644, 0o777)
 		assert.Contains(t, says(r), "where everybody can replace it; run: chmod go-w "+dir)
 		r = look(code, 0o664, 0o755)
-		assert.Empty(t, r.problems, "a group is chosen")
-		assert.Len(t, r.warnings, 1)
+		assert.Empty(t, r.Problems, "a group is chosen")
+		assert.Len(t, r.Warnings, 1)
 	}
 	for _, guard := range []string{"trust: ask\n", "policy: {command: rm, action: deny}\n", "sandbox: auto\n", "run_as: nobody\n"} {
 		r := look(guard, 0o666, 0o755)
-		require.Len(t, r.problems, 1)
+		require.Len(t, r.Problems, 1)
 		assert.Contains(t, says(r), "this says what may be done, and the file has mode 0666, so that everybody can change it; run: chmod go-w "+path)
-		assert.Empty(t, look(guard, 0o644, 0o755).problems)
+		assert.Empty(t, look(guard, 0o644, 0o755).Problems)
 	}
 	r := look("name: a\n", 0o666, 0o755)
-	assert.Empty(t, r.problems)
-	require.Len(t, r.warnings, 1)
-	assert.Contains(t, r.warnings[0], "has mode 0666, so that everybody can change it; run: chmod go-w "+path)
-	assert.Empty(t, look("name: a\n", 0o600, 0o755|os.ModeSticky).warnings)
-	assert.Empty(t, look("name: a\n", 0o600, 0o777|os.ModeSticky).warnings, "as /tmp is")
+	assert.Empty(t, r.Problems)
+	require.Len(t, r.Warnings, 1)
+	assert.Contains(t, r.Warnings[0], "has mode 0666, so that everybody can change it; run: chmod go-w "+path)
+	assert.Empty(t, look("name: a\n", 0o600, 0o755|os.ModeSticky).Warnings)
+	assert.Empty(t, look("name: a\n", 0o600, 0o777|os.ModeSticky).Warnings, "as /tmp is")
 }
 
 func TestFilesThatAreNone(t *testing.T) {
@@ -203,8 +203,8 @@ func TestFilesThatAreNone(t *testing.T) {
 	} {
 		began := time.Now()
 		r := resolveArgs(t, "--config", c.path)
-		require.Len(t, r.problems, 1)
-		assert.Contains(t, r.err().Error(), c.says)
+		require.Len(t, r.Problems, 1)
+		assert.Contains(t, r.Err().Error(), c.says)
 		assert.Less(t, time.Since(began), 10*time.Second)
 	}
 }
@@ -216,17 +216,17 @@ func FuzzConfigFile(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		r := &resolved{settings: defaultSettings(), origins: map[string]origin{}}
+		r := &Resolved{Settings: Default(), Origins: map[string]Origin{}}
 		r.applyFile("config.yaml", raw)
 		lines := 2 + strings.Count(string(raw), "\n") + strings.Count(string(raw), "\r") + strings.Count(string(raw), "\u0085") +
 			strings.Count(string(raw), "\u2028") + strings.Count(string(raw), "\u2029") // all end a line there
-		for _, p := range r.problems {
+		for _, p := range r.Problems {
 			if p.Line < 1 || p.Line > max(lines, len(raw)) || p.Text == "" {
 				t.Fatalf("%+v", p)
 			}
 		}
-		if r.err() == nil {
-			_ = showConfig(r, io.Discard, false)
+		if r.Err() == nil {
+			_ = Show(r, io.Discard, false)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"encoding/json"
@@ -20,13 +20,13 @@ func gatedNames() []string {
 		"process.start process.read process.write process.interrupt process.terminate process.list process.resize process.subscribe process.ack mcp.start")
 }
 
-// policyWarnings are about rules that name tools which there are none of: they decide nothing.
-func policyWarnings(s *settings) (warnings []string) {
-	rules, err := policyRules(s.Policy)
+// PolicyWarnings are about rules that name tools which there are none of: they decide nothing.
+func PolicyWarnings(s *Settings) (warnings []string) {
+	rules, err := PolicyRules(s.Policy)
 	if err != nil {
 		return nil
 	}
-	own, err := execTools(s.ExecTools)
+	own, err := ExecTools(s.ExecTools)
 	if err != nil {
 		return nil
 	}
@@ -56,13 +56,13 @@ func unknownTools(rules []policy.Rule, own []exec.Tool) (warnings []string) {
 	return warnings
 }
 
-func refusePolicy(s *settings) error {
-	_, err := policyRules(s.Policy)
+func refusePolicy(s *Settings) error {
+	_, err := PolicyRules(s.Policy)
 	return err
 }
 
-// policyRules reads the setting policy: texts that are each a JSON object or a list of them.
-func policyRules(texts []string) ([]policy.Rule, error) {
+// PolicyRules reads the setting policy: texts that are each a JSON object or a list of them.
+func PolicyRules(texts []string) ([]policy.Rule, error) {
 	var rules []policy.Rule
 	var problems []error // of all rules
 	count := 0

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ import (
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
-// configArgument is what names the file to other commands, where they would not find it.
-func configArgument(path string) string {
-	for _, place := range configPlaces() {
+// FileArgument is what names the file to other commands, where they would not find it.
+func FileArgument(path string) string {
+	for _, place := range Places() {
 		if place == path {
 			return ""
 		}
@@ -25,11 +25,11 @@ func configArgument(path string) string {
 			break // they would find this one first
 		}
 	}
-	return " --config " + shellWord(path)
+	return " --config " + ShellWord(path)
 }
 
-// shellWord quotes a word for a line that is to be copied into a shell.
-func shellWord(word string) string {
+// ShellWord quotes a word for a line that is to be copied into a shell.
+func ShellWord(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@") == "" {
 		return word
 	}
@@ -39,8 +39,8 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// initConfig writes the file and returns its path.
-func initConfig(flags *pflag.FlagSet, given *settings, force bool) (string, error) {
+// Init writes the file and returns its path.
+func Init(flags *pflag.FlagSet, given *Settings, force bool) (string, error) {
 	path := given.Config
 	if path == "" {
 		path = os.Getenv("EXECUTOR_CONFIG")
@@ -51,7 +51,7 @@ func initConfig(flags *pflag.FlagSet, given *settings, force bool) (string, erro
 		}
 	}
 	named := []string{path}
-	if err := cleanPaths(named, "", nil); err != nil {
+	if err := CleanPaths(named, "", nil); err != nil {
 		return "", cli.Usagef("--config: %w", err)
 	}
 	path, err := filepath.Abs(named[0])
@@ -66,7 +66,7 @@ func initConfig(flags *pflag.FlagSet, given *settings, force bool) (string, erro
 }
 
 // configText is the content of the file.
-func configText(flags *pflag.FlagSet, given *settings) (string, error) {
+func configText(flags *pflag.FlagSet, given *Settings) (string, error) {
 	var b strings.Builder
 	b.WriteString(`# The configuration of executor run. Every setting is a flag, a variable and a key here:
 # --state-dir, EXECUTOR_STATE_DIR, state_dir. A flag wins over a variable, a variable over this file.
@@ -74,16 +74,16 @@ func configText(flags *pflag.FlagSet, given *settings) (string, error) {
 # executor config check finds mistakes, executor config show says what is in force and why.
 `)
 	for _, t := range table {
-		if t.flag == configFlag {
+		if t.flag == FileFlag {
 			continue
 		}
 		_, usage := pflag.UnquoteUsage(flags.Lookup(t.flag))
 		fmt.Fprintf(&b, "\n%s", comment(usage))
 		if !flags.Changed(t.flag) {
-			fmt.Fprintf(&b, "#%s\n", t.line(ptrTo(defaultSettings())))
+			fmt.Fprintf(&b, "#%s\n", t.line(ptrTo(Default())))
 			continue
 		}
-		s := defaultSettings()
+		s := Default()
 		reflect.ValueOf(t.value(&s)).Elem().Set(reflect.ValueOf(t.value(given)).Elem())
 		err := t.cleanFlag(&s)
 		if err == nil {
@@ -103,7 +103,7 @@ func configText(flags *pflag.FlagSet, given *settings) (string, error) {
 func ptrTo[T any](v T) *T { return &v }
 
 // line is a setting as the file has it. One without a value has none there either.
-func (t setting) line(s *settings) string {
+func (t setting) line(s *Settings) string {
 	value := t.plain(s)
 	if t.flag == "state-dir" && value == cli.DefaultStateDir("executor") {
 		value = "" // it follows from who runs it
@@ -124,7 +124,7 @@ func keyLine(key string, value any) string {
 
 // absolute makes the paths of a flag, which are relative to the current directory, ones
 // that are right in a file.
-func (t setting) absolute(s *settings) (err error) {
+func (t setting) absolute(s *Settings) (err error) {
 	if !t.path {
 		return nil
 	}
@@ -163,7 +163,7 @@ func comment(text string) string {
 // to read: their services run as users of their own, and no secret is in them.
 func writeConfig(path, text string, force bool) error {
 	dirMode, mode := fs.FileMode(0o700), fs.FileMode(0o600)
-	if filepath.Dir(path) == filepath.Dir(systemConfig) {
+	if filepath.Dir(path) == filepath.Dir(SystemFile) {
 		dirMode, mode = 0o755, 0o644
 	}
 	dir := filepath.Dir(path)

@@ -1,6 +1,7 @@
-package main
+package config
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -10,21 +11,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const readme = "../../../../README.md"
+
+var update = flag.Bool("update", false, "write the table of the README, which is made from the code")
+
 // settingsTable is the README's.
 func settingsTable() string {
-	given := defaultSettings()
+	given := Default()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	addFlags(flags, &given)
+	AddFlags(flags, &given)
 	var b strings.Builder
 	b.WriteString("| flag | variable | key | default | what it is |\n|---|---|---|---|---|\n")
 	for _, t := range table {
 		_, usage := pflag.UnquoteUsage(flags.Lookup(t.flag))
 		key := "`" + t.key() + "`"
-		if t.flag == configFlag {
+		if t.flag == FileFlag {
 			key = ""
 		}
 		_, value, _ := strings.Cut(t.line(&given), ": ")
-		if t.flag == configFlag || t.orNone {
+		if t.flag == FileFlag || t.orNone {
 			value = ""
 		}
 		if value != "" {
@@ -45,5 +50,10 @@ func TestReadmeIsUpToDate(t *testing.T) {
 	have := string(raw)
 	i, j := strings.Index(have, begin), strings.Index(have, end)
 	require.True(t, i >= 0 && j > i, "the markers of the settings")
-	current(t, readme, have, have[:i+len(begin)]+settingsTable()+have[j:])
+	want := have[:i+len(begin)] + settingsTable() + have[j:]
+	if *update && have != want {
+		require.NoError(t, os.WriteFile(readme, []byte(want), 0o644))
+		return
+	}
+	require.Equal(t, want, have, "%s is not up to date; run: make docs", readme)
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"encoding/json"
@@ -22,8 +22,8 @@ type execTool struct {
 	Timeout     string   `json:"timeout"`
 }
 
-// execTools reads the setting exec-tools: texts that are each a JSON object or a list of them.
-func execTools(texts []string) ([]exec.Tool, error) {
+// ExecTools reads the setting exec-tools: texts that are each a JSON object or a list of them.
+func ExecTools(texts []string) ([]exec.Tool, error) {
 	var tools []exec.Tool
 	for _, text := range texts {
 		if strings.TrimSpace(text) == "" {
@@ -79,12 +79,12 @@ func jsonError(err error) error {
 	return fmt.Errorf(`not JSON: %s; want {"name": "test", "command": ["make", "test"]}`, text)
 }
 
-func refuseExecTools(s *settings) error {
-	_, err := execTools(s.ExecTools)
+func refuseExecTools(s *Settings) error {
+	_, err := ExecTools(s.ExecTools)
 	return err
 }
 
-func refuseGitSubcommands(s *settings) error {
+func refuseGitSubcommands(s *Settings) error {
 	for _, name := range splitCommas(s.GitSubcommands) {
 		if !slices.Contains(git.Extra(), name) {
 			return fmt.Errorf("%q cannot be allowed; there are %s", name, strings.Join(git.Extra(), ", "))
