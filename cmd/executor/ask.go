@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -99,13 +100,13 @@ lease, sessions, running calls, processes, results that are owed, and the last e
 It is asked over the control socket in its state directory, as the same user or as root.
 The exit code is 0 when it answers, whatever its state, and 1 when none runs.`,
 	}, func(cmd *cobra.Command, client *cli.Client) error {
-		var s programStatus
+		var s control.Status
 		if err := client.Do(cmd.Context(), http.MethodGet, "/status", nil, &s); err != nil {
 			return err
 		}
 		if cli.JSON(cmd) {
 			return cli.WriteJSON(cmd.OutOrStdout(), s)
 		}
-		return printStatus(cmd.OutOrStdout(), s, time.Now())
+		return control.PrintStatus(cmd.OutOrStdout(), s, time.Now())
 	})
 }

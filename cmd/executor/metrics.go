@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/executor"
 )
 
@@ -93,7 +94,7 @@ func (x *exposition) one(name, kind, help string, value float64, labels ...strin
 }
 
 // writeMetrics writes all there is of a program with that status.
-func writeMetrics(w io.Writer, s programStatus, counts *callCounts) error {
+func writeMetrics(w io.Writer, s control.Status, counts *callCounts) error {
 	var x exposition
 	x.one("executor_build_info", "gauge", "Always 1, with what was built.", 1, "version", s.Version, "go_version", runtime.Version())
 	x.one("executor_ready", "gauge", "1 when registered with every brain and taking work.", truth(s.Ready))
@@ -114,8 +115,8 @@ func truth(b bool) float64 {
 var states = [...]executor.State{executor.StateConnecting, executor.StateWaiting, executor.StateReady, executor.StateDraining, executor.StateStopped}
 
 // brains writes what there is of each.
-func (x *exposition) brains(s programStatus) {
-	each := func(name, kind, help string, of func(b brainStatus) float64) {
+func (x *exposition) brains(s control.Status) {
+	each := func(name, kind, help string, of func(b control.BrainStatus) float64) {
 		x.family(name, kind, help)
 		for _, b := range s.Brains {
 			x.sample(name, of(b), "brain", b.Name)
@@ -127,16 +128,16 @@ func (x *exposition) brains(s programStatus) {
 			x.sample("executor_state", truth(b.State == state), "brain", b.Name, "state", string(state))
 		}
 	}
-	each("executor_lease_seconds", "gauge", "For how long the brain still counts on this executor; 0 without a lease.", func(b brainStatus) float64 { return b.LeaseLeft.Seconds() })
-	each("executor_sessions", "gauge", "Sessions that are assigned.", func(b brainStatus) float64 { return float64(len(b.Sessions)) })
-	each("executor_calls_running", "gauge", "Tool calls that run.", func(b brainStatus) float64 { return float64(b.CallsRunning) })
-	each("executor_processes", "gauge", "Processes and other work of sessions that is no call.", func(b brainStatus) float64 { return float64(b.Processes) })
-	each("executor_results_owed", "gauge", "Results the brain has not acknowledged.", func(b brainStatus) float64 { return float64(b.ResultsOwed) })
-	each("executor_results_lost_total", "counter", "Results the brain has refused for good.", func(b brainStatus) float64 { return float64(b.ResultsLost) })
-	each("executor_notifications_dropped_total", "counter", "Progress and status that was not sent.", func(b brainStatus) float64 { return float64(b.NotificationsDropped) })
-	each("executor_journal_bytes", "gauge", "Size of the journal on the disk.", func(b brainStatus) float64 { return float64(b.JournalBytes) })
-	each("executor_degraded", "gauge", "1 while the state directory cannot be written.", func(b brainStatus) float64 { return truth(b.Degraded != "") })
-	each("executor_overdue_seconds", "gauge", "For how long the connection's loop has been stuck; 0 in one that works.", func(b brainStatus) float64 { return b.Overdue.Seconds() })
+	each("executor_lease_seconds", "gauge", "For how long the brain still counts on this executor; 0 without a lease.", func(b control.BrainStatus) float64 { return b.LeaseLeft.Seconds() })
+	each("executor_sessions", "gauge", "Sessions that are assigned.", func(b control.BrainStatus) float64 { return float64(len(b.Sessions)) })
+	each("executor_calls_running", "gauge", "Tool calls that run.", func(b control.BrainStatus) float64 { return float64(b.CallsRunning) })
+	each("executor_processes", "gauge", "Processes and other work of sessions that is no call.", func(b control.BrainStatus) float64 { return float64(b.Processes) })
+	each("executor_results_owed", "gauge", "Results the brain has not acknowledged.", func(b control.BrainStatus) float64 { return float64(b.ResultsOwed) })
+	each("executor_results_lost_total", "counter", "Results the brain has refused for good.", func(b control.BrainStatus) float64 { return float64(b.ResultsLost) })
+	each("executor_notifications_dropped_total", "counter", "Progress and status that was not sent.", func(b control.BrainStatus) float64 { return float64(b.NotificationsDropped) })
+	each("executor_journal_bytes", "gauge", "Size of the journal on the disk.", func(b control.BrainStatus) float64 { return float64(b.JournalBytes) })
+	each("executor_degraded", "gauge", "1 while the state directory cannot be written.", func(b control.BrainStatus) float64 { return truth(b.Degraded != "") })
+	each("executor_overdue_seconds", "gauge", "For how long the connection's loop has been stuck; 0 in one that works.", func(b control.BrainStatus) float64 { return b.Overdue.Seconds() })
 	x.family("executor_reconnects_total", "counter", "Attempts to connect that failed and connections that were lost, by reason.")
 	for _, b := range s.Brains {
 		for _, reason := range executor.ReconnectReasons() {
@@ -172,7 +173,7 @@ func (c *callCounts) write(x *exposition) {
 }
 
 // process writes what there is of the process, under the usual names.
-func (x *exposition) process(s programStatus) {
+func (x *exposition) process(s control.Status) {
 	x.one("process_start_time_seconds", "gauge", "When it was started, since the Unix epoch.", float64(s.Started.UnixMilli())/1000)
 	cpu, rss, files := processUsage()
 	if cpu > 0 {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -74,7 +75,7 @@ func TestWriteMetrics(t *testing.T) {
 	} {
 		counts.ended(e)
 	}
-	s := programStatus{Version: "v\"1\\\n", Started: time.UnixMilli(1500), Ready: true, Brains: []brainStatus{
+	s := control.Status{Version: "v\"1\\\n", Started: time.UnixMilli(1500), Ready: true, Brains: []control.BrainStatus{
 		{Name: "a", Status: executor.Status{State: executor.StateReady, LeaseLeft: 1500 * time.Millisecond, CallsRunning: 3, ResultsOwed: 4, Sessions: make([]executor.SessionStatus, 2),
 			Processes: 5, JournalBytes: 6, Reconnects: map[string]int64{"http": 7}}},
 		{Name: "b", Status: executor.Status{State: executor.StateWaiting, Degraded: "x", Overdue: time.Second}},
@@ -136,7 +137,7 @@ func TestMetricsAddressInUse(t *testing.T) {
 }
 
 // startMetrics serves a status that a test changes.
-func startMetrics(t *testing.T, status func() programStatus) (url string) {
+func startMetrics(t *testing.T, status func() control.Status) (url string) {
 	t.Helper()
 	m, err := listenMetrics("127.0.0.1:0", zap.NewNop())
 	require.NoError(t, err)
@@ -158,24 +159,24 @@ func get(t *testing.T, url string) (status int, text string) {
 
 func TestHealthAndReadiness(t *testing.T) {
 	hang := make(chan struct{})
-	var s programStatus
+	var s control.Status
 	hangs := false
-	url := startMetrics(t, func() programStatus {
+	url := startMetrics(t, func() control.Status {
 		if hangs {
 			<-hang
 		}
 		return s
 	})
 	for _, c := range []struct {
-		status        programStatus
+		status        control.Status
 		health, ready int
 		says          string
 	}{
-		{programStatus{Ready: true, Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateReady}}}}, 200, 200, "ok"},
-		{programStatus{Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateWaiting}}}}, 200, 503, "a: waiting"},
-		{programStatus{Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateDraining}}}}, 200, 503, "a: draining"},
-		{programStatus{Ready: true, Stopping: true, Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateReady}}}}, 200, 503, "stopping"},
-		{programStatus{Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateConnecting, Overdue: time.Minute}}}}, 503, 503, "a: connecting"},
+		{control.Status{Ready: true, Brains: []control.BrainStatus{{Name: "a", Status: executor.Status{State: executor.StateReady}}}}, 200, 200, "ok"},
+		{control.Status{Brains: []control.BrainStatus{{Name: "a", Status: executor.Status{State: executor.StateWaiting}}}}, 200, 503, "a: waiting"},
+		{control.Status{Brains: []control.BrainStatus{{Name: "a", Status: executor.Status{State: executor.StateDraining}}}}, 200, 503, "a: draining"},
+		{control.Status{Ready: true, Stopping: true, Brains: []control.BrainStatus{{Name: "a", Status: executor.Status{State: executor.StateReady}}}}, 200, 503, "stopping"},
+		{control.Status{Brains: []control.BrainStatus{{Name: "a", Status: executor.Status{State: executor.StateConnecting, Overdue: time.Minute}}}}, 503, 503, "a: connecting"},
 	} {
 		s = c.status
 		code, text := get(t, url+"/readyz")
@@ -198,7 +199,7 @@ func TestHealthAndReadiness(t *testing.T) {
 
 // A client that sends slowly, much or nothing holds up nobody.
 func TestMetricsBoundsClients(t *testing.T) {
-	url := startMetrics(t, func() programStatus { return programStatus{} })
+	url := startMetrics(t, func() control.Status { return control.Status{} })
 	addr := strings.TrimPrefix(url, "http://")
 	for range 1000 {
 		c, err := net.Dial("tcp", addr)
@@ -232,8 +233,8 @@ func BenchmarkScrape(b *testing.B) {
 	ex, err := executor.New(executor.Options{URL: "ws://127.0.0.1:1/"})
 	require.NoError(b, err)
 	m := &metricsServer{counts: counts, asking: make(chan struct{}, 1)}
-	h := m.handler(func() programStatus {
-		return programStatus{Brains: []brainStatus{{Name: "a", Status: ex.Status()}}}
+	h := m.handler(func() control.Status {
+		return control.Status{Brains: []control.BrainStatus{{Name: "a", Status: ex.Status()}}}
 	})
 	for b.Loop() {
 		w := httptest.NewRecorder()

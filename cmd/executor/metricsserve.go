@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -71,7 +72,7 @@ func (m *metricsServer) prepare(o *executor.Options) {
 }
 
 // serve answers until close.
-func (m *metricsServer) serve(status func() programStatus) {
+func (m *metricsServer) serve(status func() control.Status) {
 	if m.listen == nil {
 		return
 	}
@@ -93,9 +94,9 @@ func (m *metricsServer) close() {
 	m.served.Wait()
 }
 
-func (m *metricsServer) handler(status func() programStatus) http.Handler {
+func (m *metricsServer) handler(status func() control.Status) http.Handler {
 	mux := http.NewServeMux()
-	add := func(path string, answer func(w http.ResponseWriter, s programStatus)) {
+	add := func(path string, answer func(w http.ResponseWriter, s control.Status)) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
 			s, ok := within(statusPatience, m.asking, status)
 			if !ok {
@@ -105,11 +106,11 @@ func (m *metricsServer) handler(status func() programStatus) http.Handler {
 			answer(w, s)
 		})
 	}
-	add("/metrics", func(w http.ResponseWriter, s programStatus) {
+	add("/metrics", func(w http.ResponseWriter, s control.Status) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_ = writeMetrics(w, s, m.counts)
 	})
-	add("/healthz", func(w http.ResponseWriter, s programStatus) {
+	add("/healthz", func(w http.ResponseWriter, s control.Status) {
 		for _, b := range s.Brains {
 			if b.Overdue > 0 {
 				plain(w, http.StatusServiceUnavailable, fmt.Sprintf("%s: the connection's loop is stuck, for %v", b.Name, b.Overdue.Round(time.Second)))
@@ -118,7 +119,7 @@ func (m *metricsServer) handler(status func() programStatus) http.Handler {
 		}
 		plain(w, http.StatusOK, "ok")
 	})
-	add("/readyz", func(w http.ResponseWriter, s programStatus) {
+	add("/readyz", func(w http.ResponseWriter, s control.Status) {
 		if s.Ready && !s.Stopping {
 			plain(w, http.StatusOK, "ok")
 			return

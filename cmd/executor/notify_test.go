@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/executor"
 )
 
@@ -121,8 +122,8 @@ func TestSupervisionThatIsNotHeard(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", name)
 	n, err := newNotifier(os.Getpid())
 	require.NoError(t, err)
-	ready := programStatus{Brains: []brainStatus{{Name: "a", Status: executor.Status{State: executor.StateReady, LastContact: time.Now()}}}}
-	v := newSupervision(n, func() programStatus { return ready }, zap.NewNop())
+	ready := control.Status{Brains: []control.BrainStatus{{Name: "a", Status: executor.Status{State: executor.StateReady, LastContact: time.Now()}}}}
+	v := newSupervision(n, func() control.Status { return ready }, zap.NewNop())
 	v.look(time.Now(), true)
 	assert.True(t, v.failing)
 	m := newManager(t, name)
@@ -140,15 +141,15 @@ func TestSupervision(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "10000000")
 	n, err := newNotifier(os.Getpid())
 	require.NoError(t, err)
-	var s programStatus
-	v := newSupervision(n, func() programStatus { return s }, zap.NewNop())
+	var s control.Status
+	v := newSupervision(n, func() control.Status { return s }, zap.NewNop())
 	began := time.Now()
 	v.began = began
 	at := func(d time.Duration, due bool, states ...executor.Status) []string {
 		t.Helper()
 		s.Brains = nil
 		for i, state := range states {
-			s.Brains = append(s.Brains, brainStatus{Name: string(rune('a' + i)), Status: state})
+			s.Brains = append(s.Brains, control.BrainStatus{Name: string(rune('a' + i)), Status: state})
 		}
 		v.look(began.Add(d), due)
 		return m.got(200 * time.Millisecond)

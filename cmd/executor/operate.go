@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -34,11 +35,11 @@ type operation struct {
 	ended    error // why the program ends; set before the control is closed
 }
 
-func (o *operation) status() programStatus {
-	s := programStatus{PID: os.Getpid(), Version: executor.Version(), Started: o.started, StateDir: o.settings.StateDir, Config: o.settings.Config,
+func (o *operation) status() control.Status {
+	s := control.Status{PID: os.Getpid(), Version: executor.Version(), Started: o.started, StateDir: o.settings.StateDir, Config: o.settings.Config,
 		Systemd: os.Getenv("SYSTEMD_EXEC_PID") == strconv.Itoa(os.Getpid()), Stopping: o.stopping.Load()}
 	for _, a := range o.agents {
-		b := brainStatus{Name: a.name, Status: a.ex.Status()}
+		b := control.BrainStatus{Name: a.name, Status: a.ex.Status()}
 		b.Brain = config.RedactURL(b.Brain)
 		s.Brains = append(s.Brains, b)
 	}
@@ -50,7 +51,7 @@ func (o *operation) status() programStatus {
 }
 
 // ready reports whether all brains that are served are registered with.
-func ready(brains []brainStatus) bool {
+func ready(brains []control.BrainStatus) bool {
 	n := 0
 	for _, b := range brains {
 		switch b.State {
@@ -85,43 +86,43 @@ func (o *operation) stop() {
 }
 
 // answer adds the routes of the program itself.
-func (o *operation) answer(c *control) {
-	c.handle("GET /status", func(*http.Request) (any, error) { return o.status(), nil })
-	c.stream("POST /drain", func(r *http.Request, send func(any) error) error {
-		var q drainRequest
-		if err := readBody(r, &q); err != nil {
+func (o *operation) answer(c *control.Server) {
+	c.Handle("GET /status", func(*http.Request) (any, error) { return o.status(), nil })
+	c.Stream("POST /drain", func(r *http.Request, send func(any) error) error {
+		var q control.DrainRequest
+		if err := control.ReadBody(r, &q); err != nil {
 			return err
 		}
 		if q.DeadlineMS < 0 {
-			return withStatus(http.StatusBadRequest, errors.New("deadline_ms: want 0, for the drain timeout, or more"))
+			return control.WithStatus(http.StatusBadRequest, errors.New("deadline_ms: want 0, for the drain timeout, or more"))
 		}
-		o.log.Info("asked to finish and leave", asker(r)...)
+		o.log.Info("asked to finish and leave", control.Asker(r)...)
 		o.drain(time.Duration(q.DeadlineMS) * time.Millisecond)
 		return o.tell(r.Context(), c, send)
 	})
-	c.stream("POST /stop", func(r *http.Request, send func(any) error) error {
-		o.log.Warn("asked to stop now", asker(r)...)
+	c.Stream("POST /stop", func(r *http.Request, send func(any) error) error {
+		o.log.Warn("asked to stop now", control.Asker(r)...)
 		o.stop()
 		return o.tell(r.Context(), c, send)
 	})
 }
 
 // tell says how the program stands whenever that changes, until it has left.
-func (o *operation) tell(ctx context.Context, c *control, send func(any) error) error {
+func (o *operation) tell(ctx context.Context, c *control.Server, send func(any) error) error {
 	var last string
 	for {
 		s := o.status()
-		if text := waitsFor(s); text != last {
+		if text := control.WaitsFor(s); text != last {
 			last = text
-			if err := send(leaving{Status: &s}); err != nil {
+			if err := send(control.Leaving{Status: &s}); err != nil {
 				return err
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-c.closing():
-			line := leaving{Left: true, Systemd: s.Systemd}
+		case <-c.Closing():
+			line := control.Leaving{Left: true, Systemd: s.Systemd}
 			if err := redacted(o.ended, o.hide); err != nil {
 				line.ExitCode, line.Error = cli.Code(err), err.Error()
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/executor"
 )
 
@@ -24,7 +25,7 @@ func (s *site) ask(args ...string) (stdout, stderr string, code int) {
 	return p.stdout.String(), p.stderr.String(), code
 }
 
-func (s *site) status() (status programStatus) {
+func (s *site) status() (status control.Status) {
 	s.t.Helper()
 	out, errs, code := s.ask("status", "--output", "json")
 	require.Equal(s.t, 0, code, errs)
@@ -148,9 +149,9 @@ func TestReady(t *testing.T) {
 	for states, want := range map[string]bool{
 		"": false, "ready": true, "ready ready": true, "ready stopped": true, "stopped": false, "ready waiting": false, "draining": false, "ready draining": false,
 	} {
-		var brains []brainStatus
+		var brains []control.BrainStatus
 		for _, state := range strings.Fields(states) {
-			brains = append(brains, brainStatus{Status: executor.Status{State: executor.State(state)}})
+			brains = append(brains, control.BrainStatus{Status: executor.Status{State: executor.State(state)}})
 		}
 		assert.Equal(t, want, ready(brains), states)
 	}

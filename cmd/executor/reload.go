@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -141,9 +142,9 @@ func (o *operation) reloadables(level zap.AtomicLevel) []reloadable {
 }
 
 // answerReload adds the route.
-func (o *operation) answerReload(c *control, r *reloader) {
-	c.handle("POST /reload", func(q *http.Request) (any, error) {
-		o.log.Info("asked to reload the settings", asker(q)...)
+func (o *operation) answerReload(c *control.Server, r *reloader) {
+	c.Handle("POST /reload", func(q *http.Request) (any, error) {
+		o.log.Info("asked to reload the settings", control.Asker(q)...)
 		done, err := r.reload()
 		r.say(done, redacted(err, o.hide))
 		return done, err

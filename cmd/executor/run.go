@@ -17,6 +17,7 @@ import (
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -104,10 +105,10 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	}
 
 	o := &operation{settings: s, started: time.Now(), hide: hide, log: log}
-	ctl := newControl(s.StateDir, hide, log)
+	ctl := control.New(s.StateDir, hide, log)
 	defer func() {
 		o.ended = err
-		ctl.close()
+		ctl.Close()
 	}()
 	measured, err := listenMetrics(s.MetricsListen, log)
 	if err != nil {
@@ -169,7 +170,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	trusted.answer(ctl)
 	again := o.newReloader(s, level, watch)
 	o.answerReload(ctl, again)
-	ctl.start()
+	ctl.Start()
 	measured.serve(o.status)
 	defer onHangup(again, nohup, cli.IsTerminal(w), log, func() { o.drain(0) })()
 	stop := onSignals(signals, log, signalActions{

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -45,7 +46,7 @@ const (
 type supervision struct {
 	notify *notifier
 	log    *zap.Logger
-	status func() programStatus
+	status func() control.Status
 	wake   chan struct{}
 
 	began            time.Time
@@ -56,7 +57,7 @@ type supervision struct {
 	failing, tripped bool
 }
 
-func newSupervision(n *notifier, status func() programStatus, log *zap.Logger) *supervision {
+func newSupervision(n *notifier, status func() control.Status, log *zap.Logger) *supervision {
 	return &supervision{notify: n, log: log.Named("supervision"), status: status, wake: make(chan struct{}, 1)}
 }
 
@@ -164,7 +165,7 @@ func (v *supervision) look(now time.Time, due bool) (leaving bool) {
 }
 
 // alive reports whether no agent is stuck, and says once when one is.
-func (v *supervision) alive(s programStatus) bool {
+func (v *supervision) alive(s control.Status) bool {
 	for _, b := range s.Brains {
 		if b.Overdue > 0 {
 			if !v.tripped {
@@ -191,7 +192,7 @@ func (v *supervision) send(lines ...string) bool {
 	return err == nil
 }
 
-func registered(s programStatus) bool {
+func registered(s control.Status) bool {
 	for _, b := range s.Brains {
 		if !b.LastContact.IsZero() {
 			return true
@@ -202,7 +203,7 @@ func registered(s programStatus) bool {
 
 // leavesBy reports whether all agents are about to leave or have left, and until when
 // they wait for what runs.
-func leavesBy(s programStatus, now time.Time) (until time.Time, leaving bool) {
+func leavesBy(s control.Status, now time.Time) (until time.Time, leaving bool) {
 	until, leaving = now, s.Stopping
 	for _, b := range s.Brains {
 		switch {
@@ -219,7 +220,7 @@ func leavesBy(s programStatus, now time.Time) (until time.Time, leaving bool) {
 }
 
 // statusLine is the state in one line.
-func statusLine(s programStatus) string {
+func statusLine(s control.Status) string {
 	var parts []string
 	for _, b := range s.Brains {
 		text := string(b.State)
@@ -230,7 +231,7 @@ func statusLine(s programStatus) string {
 			text = "not connected: " + clipLine(b.LastError)
 		case executor.StateDraining:
 			text = "finishing"
-			if what := waitsFor(programStatus{Brains: []brainStatus{b}}); what != "" {
+			if what := control.WaitsFor(control.Status{Brains: []control.BrainStatus{b}}); what != "" {
 				text += ": " + clipLine(what)
 			}
 		}

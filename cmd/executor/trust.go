@@ -11,6 +11,7 @@ import (
 
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/approval"
 	"github.com/agent-executor/executor/executor/audit"
@@ -85,7 +86,7 @@ func (t *trusted) close() {
 func (t *trusted) decide(r gate.Request) gate.Verdict { return t.gate.Decide(r) }
 
 // status fills in what there is of it.
-func (t *trusted) status(s *programStatus) {
+func (t *trusted) status(s *control.Status) {
 	s.ApprovalsWaiting = len(t.desk.Pending())
 	lost, why := t.log.Lost()
 	if s.AuditLost = lost; why != nil {
@@ -129,35 +130,35 @@ type approvalDecision struct {
 }
 
 // answer adds the routes.
-func (t *trusted) answer(c *control) {
-	c.handle("GET /approvals", func(*http.Request) (any, error) {
+func (t *trusted) answer(c *control.Server) {
+	c.Handle("GET /approvals", func(*http.Request) (any, error) {
 		return approvalsAnswer{t.desk.Pending(), append([]approval.Rule{}, t.desk.Rules()...)}, nil
 	})
-	c.handle("POST /approvals/{id}", func(r *http.Request) (any, error) {
+	c.Handle("POST /approvals/{id}", func(r *http.Request) (any, error) {
 		var d approvalDecision
-		if err := readBody(r, &d); err != nil {
+		if err := control.ReadBody(r, &d); err != nil {
 			return nil, err
 		}
 		switch d.Scope {
 		case "", approval.Once, approval.Session, approval.Always:
 		default:
-			return nil, withStatus(http.StatusBadRequest, fmt.Errorf("scope: %q: want once, session or always", d.Scope))
+			return nil, control.WithStatus(http.StatusBadRequest, fmt.Errorf("scope: %q: want once, session or always", d.Scope))
 		}
 		by := "control socket"
-		if p, ok := peerOf(r.Context()); ok {
+		if p, ok := control.PeerOf(r.Context()); ok {
 			by = fmt.Sprintf("uid %d", p.UID)
 		}
-		t.zap.Info("the local user has decided", append(asker(r), zap.String("id", r.PathValue("id")), zap.Bool("allow", d.Allow), zap.String("scope", string(d.Scope)))...)
+		t.zap.Info("the local user has decided", append(control.Asker(r), zap.String("id", r.PathValue("id")), zap.Bool("allow", d.Allow), zap.String("scope", string(d.Scope)))...)
 		return d, unknownID(t.desk.Decide(r.PathValue("id"), approval.Answer{Allow: d.Allow, Scope: d.Scope, By: by}))
 	})
-	c.handle("DELETE /approvals/rules/{id}", func(r *http.Request) (any, error) {
+	c.Handle("DELETE /approvals/rules/{id}", func(r *http.Request) (any, error) {
 		return struct{}{}, unknownID(t.desk.Forget(r.PathValue("id")))
 	})
 }
 
 func unknownID(err error) error {
 	if errors.Is(err, approval.ErrUnknown) {
-		return withStatus(http.StatusNotFound, err)
+		return control.WithStatus(http.StatusNotFound, err)
 	}
 	return err
 }

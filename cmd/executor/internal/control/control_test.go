@@ -1,4 +1,4 @@
-package main
+package control
 
 import (
 	"bufio"
@@ -24,15 +24,15 @@ import (
 )
 
 // startControl starts a control that ends with the test, and a client for it.
-func startControl(t *testing.T, routes func(*control)) (*control, *cli.Client) {
+func startControl(t *testing.T, routes func(*Server)) (*Server, *cli.Client) {
 	t.Helper()
 	dir := t.TempDir()
 	hide := cli.NewRedactor(&bytes.Buffer{})
 	hide.Add(configtest.Token)
-	c := newControl(dir, hide, zap.NewNop())
+	c := New(dir, hide, zap.NewNop())
 	routes(c)
-	c.start()
-	t.Cleanup(c.close)
+	c.Start()
+	t.Cleanup(c.Close)
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(cli.ControlSocket(dir))
 		return err == nil
@@ -45,19 +45,19 @@ type echo struct {
 }
 
 func TestControlAnswers(t *testing.T) {
-	_, client := startControl(t, func(c *control) {
-		c.handle("POST /echo", func(r *http.Request) (any, error) {
+	_, client := startControl(t, func(c *Server) {
+		c.Handle("POST /echo", func(r *http.Request) (any, error) {
 			var e echo
-			return &e, readBody(r, &e)
+			return &e, ReadBody(r, &e)
 		})
-		c.handle("GET /secret", func(*http.Request) (any, error) { return echo{"it is " + configtest.Token}, nil })
-		c.handle("GET /refused", func(*http.Request) (any, error) { return nil, errors.New("not with " + configtest.Token) })
-		c.handle("GET /panic", func(*http.Request) (any, error) { panic("oh") })
-		c.handle("GET /peer", func(r *http.Request) (any, error) {
-			p, ok := peerOf(r.Context())
+		c.Handle("GET /secret", func(*http.Request) (any, error) { return echo{"it is " + configtest.Token}, nil })
+		c.Handle("GET /refused", func(*http.Request) (any, error) { return nil, errors.New("not with " + configtest.Token) })
+		c.Handle("GET /panic", func(*http.Request) (any, error) { panic("oh") })
+		c.Handle("GET /peer", func(r *http.Request) (any, error) {
+			p, ok := PeerOf(r.Context())
 			return p, map[bool]error{false: errors.New("nobody")}[ok]
 		})
-		c.stream("GET /count", func(_ *http.Request, send func(any) error) error {
+		c.Stream("GET /count", func(_ *http.Request, send func(any) error) error {
 			for i := range 3 {
 				if err := send(i); err != nil {
 					return err
@@ -103,9 +103,9 @@ func TestControlRefusesOwnCommands(t *testing.T) {
 		t.Skip("no python3 here to ask with")
 	}
 	asked := 0
-	_, client := startControl(t, func(c *control) {
-		c.handle("POST /stop", func(*http.Request) (any, error) { asked++; return "stopped", nil })
-		c.handle("GET /status", func(*http.Request) (any, error) { return "fine", nil })
+	_, client := startControl(t, func(c *Server) {
+		c.Handle("POST /stop", func(*http.Request) (any, error) { asked++; return "stopped", nil })
+		c.Handle("GET /status", func(*http.Request) (any, error) { return "fine", nil })
 	})
 	ask := func(line string, setsid bool) string {
 		script := fmt.Sprintf("import socket;s=socket.socket(socket.AF_UNIX);s.connect(%q);s.sendall(b'%s HTTP/1.0\\r\\n\\r\\n');print(s.makefile().read())", cli.ControlSocket(client.Dir), line)
@@ -140,9 +140,9 @@ func TestControlKeepsRoomForTheUser(t *testing.T) {
 		t.Skip("nobody says who asks, or no python3 here to ask with")
 	}
 	stopped := 0
-	_, client := startControl(t, func(c *control) {
-		c.handle("POST /stop", func(*http.Request) (any, error) { stopped++; return "stopped", nil })
-		c.handle("GET /status", func(*http.Request) (any, error) { return "fine", nil })
+	_, client := startControl(t, func(c *Server) {
+		c.Handle("POST /stop", func(*http.Request) (any, error) { stopped++; return "stopped", nil })
+		c.Handle("GET /status", func(*http.Request) (any, error) { return "fine", nil })
 	})
 	script := fmt.Sprintf(`
 import socket, sys
@@ -179,8 +179,8 @@ sys.stdin.read()`, cli.ControlSocket(client.Dir))
 // What its sender no longer waits for is not carried out.
 func TestControlDoesNothingLate(t *testing.T) {
 	asked := 0
-	c, client := startControl(t, func(c *control) {
-		c.handle("POST /stop", func(*http.Request) (any, error) { asked++; return "stopped", nil })
+	c, client := startControl(t, func(c *Server) {
+		c.Handle("POST /stop", func(*http.Request) (any, error) { asked++; return "stopped", nil })
 	})
 	late := httptest.NewRequest(http.MethodPost, "/stop", nil)
 	late.Header.Set("Give-Up-At", "1")
@@ -225,8 +225,8 @@ func TestDescends(t *testing.T) {
 
 // A client that says nothing, or reads nothing, is let go.
 func TestControlBoundsClients(t *testing.T) {
-	c, client := startControl(t, func(c *control) {
-		c.stream("GET /flood", func(_ *http.Request, send func(any) error) error {
+	c, client := startControl(t, func(c *Server) {
+		c.Stream("GET /flood", func(_ *http.Request, send func(any) error) error {
 			for {
 				if err := send(strings.Repeat("x", 1<<20)); err != nil {
 					return err
@@ -252,7 +252,7 @@ func TestControlBoundsClients(t *testing.T) {
 	require.NoError(t, err)
 	// It is ended when the agent leaves, at the latest.
 	began := time.Now()
-	c.close()
+	c.Close()
 	assert.Less(t, time.Since(began), controlGoodbye+5*time.Second)
 	assert.NoFileExists(t, cli.ControlSocket(client.Dir))
 }
@@ -260,13 +260,13 @@ func TestControlBoundsClients(t *testing.T) {
 // Streams are told that the agent leaves, and are waited for.
 func TestControlSaysGoodbye(t *testing.T) {
 	begun := make(chan struct{})
-	c, client := startControl(t, func(c *control) {
-		c.stream("GET /wait", func(r *http.Request, send func(any) error) error {
+	c, client := startControl(t, func(c *Server) {
+		c.Stream("GET /wait", func(r *http.Request, send func(any) error) error {
 			if err := send("waiting"); err != nil {
 				return err
 			}
 			close(begun)
-			<-c.closing()
+			<-c.Closing()
 			return send("left")
 		})
 	})
@@ -274,8 +274,8 @@ func TestControlSaysGoodbye(t *testing.T) {
 	require.NoError(t, err)
 	defer answer.Close()
 	<-begun
-	c.close()
-	c.close() // twice is fine
+	c.Close()
+	c.Close() // twice is fine
 	var lines []string
 	for scan := bufio.NewScanner(answer); scan.Scan(); {
 		lines = append(lines, scan.Text())
@@ -284,5 +284,5 @@ func TestControlSaysGoodbye(t *testing.T) {
 }
 
 func TestControlWithoutStart(t *testing.T) {
-	newControl(t.TempDir(), cli.NewRedactor(&bytes.Buffer{}), zap.NewNop()).close()
+	New(t.TempDir(), cli.NewRedactor(&bytes.Buffer{}), zap.NewNop()).Close()
 }

@@ -1,4 +1,4 @@
-package main
+package control
 
 import (
 	"context"
@@ -34,17 +34,17 @@ const (
 	maxControlBody = 1 << 20
 )
 
-// control is what the running agent answers on the control socket in its state directory:
+// Server is what the running agent answers on the control socket in its state directory:
 // HTTP with JSON, for the same user and root alone. What a command that this agent has
 // started asks for is answered, but it changes nothing: it must not approve its own call.
 //
-//	c := newControl(dir, hide, log)
-//	c.handle("GET /status", func(r *http.Request) (any, error) { … })
-//	c.start()
-//	defer c.close()
+//	c := control.New(dir, hide, log)
+//	c.Handle("GET /status", func(r *http.Request) (any, error) { … })
+//	c.Start()
+//	defer c.Close()
 //
-// Routes are added before start. Handlers are called concurrently.
-type control struct {
+// Routes are added before Start. Handlers are called concurrently.
+type Server struct {
 	dir  string
 	hide *cli.Redactor
 	log  *zap.Logger
@@ -52,13 +52,14 @@ type control struct {
 
 	server  *http.Server
 	limit   *cli.Limit
-	leaving context.Context // done when close was called
+	leaving context.Context // done when Close was called
 	leave   context.CancelFunc
 	work    sync.WaitGroup
 }
 
-func newControl(dir string, hide *cli.Redactor, log *zap.Logger) *control {
-	c := &control{dir: dir, hide: hide, log: log.Named("control"), mux: http.NewServeMux()}
+// New makes the server for the state directory. It starts nothing; Start does.
+func New(dir string, hide *cli.Redactor, log *zap.Logger) *Server {
+	c := &Server{dir: dir, hide: hide, log: log.Named("control"), mux: http.NewServeMux()}
 	c.leaving, c.leave = context.WithCancel(context.Background())
 	c.limit = &cli.Limit{Max: cli.MaxControlConns, MaxFew: controlOwnConns, Few: func(conn net.Conn) bool {
 		peer, ok := cli.PeerOf(conn)
@@ -80,14 +81,14 @@ type peerKey struct{}
 
 type connKey struct{}
 
-// peerOf is who asks, where the system says it.
-func peerOf(ctx context.Context) (cli.Peer, bool) {
+// PeerOf is who asks, where the system says it.
+func PeerOf(ctx context.Context) (cli.Peer, bool) {
 	p, ok := ctx.Value(peerKey{}).(cli.Peer)
 	return p, ok
 }
 
-// withStatus is an error with the HTTP status of its answer; any other error is 422.
-func withStatus(status int, err error) error { return statusError{status, err} }
+// WithStatus is an error with the HTTP status of its answer; any other error is 422.
+func WithStatus(status int, err error) error { return statusError{status, err} }
 
 type statusError struct {
 	status int
@@ -97,13 +98,13 @@ type statusError struct {
 func (e statusError) Unwrap() error { return e.error }
 
 var (
-	errGaveUp     = withStatus(http.StatusRequestTimeout, errors.New("the request came too late, its sender had given up; nothing was done"))
-	errOwnCommand = withStatus(http.StatusForbidden, errors.New("a command that this executor has started may not control it; ask from a terminal of your own"))
+	errGaveUp     = WithStatus(http.StatusRequestTimeout, errors.New("the request came too late, its sender had given up; nothing was done"))
+	errOwnCommand = WithStatus(http.StatusForbidden, errors.New("a command that this executor has started may not control it; ask from a terminal of your own"))
 )
 
-// handle adds a route, METHOD /path, whose answer is one value. The request's context
+// Handle adds a route, METHOD /path, whose answer is one value. The request's context
 // ends with the client.
-func (c *control) handle(pattern string, h func(r *http.Request) (any, error)) {
+func (c *Server) Handle(pattern string, h func(r *http.Request) (any, error)) {
 	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		v, err := h(r)
 		if err != nil {
@@ -114,10 +115,10 @@ func (c *control) handle(pattern string, h func(r *http.Request) (any, error)) {
 	})
 }
 
-// stream adds a route whose answer is lines, each a value given to send. The context ends
+// Stream adds a route whose answer is lines, each a value given to send. The context ends
 // with the client, and with send's error; it does not end when the agent leaves, which a
-// handler waits for by closing.
-func (c *control) stream(pattern string, h func(r *http.Request, send func(v any) error) error) {
+// handler waits for by Closing.
+func (c *Server) Stream(pattern string, h func(r *http.Request, send func(v any) error) error) {
 	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		begun := false
 		err := h(r, func(v any) error {
@@ -130,11 +131,11 @@ func (c *control) stream(pattern string, h func(r *http.Request, send func(v any
 	})
 }
 
-func (c *control) serve(w http.ResponseWriter, r *http.Request) {
+func (c *Server) serve(w http.ResponseWriter, r *http.Request) {
 	deadline := time.Now().Add(controlTimeout)
 	_ = http.NewResponseController(w).SetReadDeadline(deadline)
 	if r.Method != http.MethodGet {
-		if peer, ok := peerOf(r.Context()); ok && startedHere(peer) {
+		if peer, ok := PeerOf(r.Context()); ok && startedHere(peer) {
 			c.log.Warn("a command that this executor has started asked to control it", zap.Int("pid", peer.PID), zap.String("path", r.URL.Path))
 			c.refuse(w, errOwnCommand)
 			return
@@ -148,14 +149,14 @@ func (c *control) serve(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.log.Error("handler panicked", zap.String("path", r.URL.Path), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
-			c.refuse(w, withStatus(http.StatusInternalServerError, errors.New("the request failed unexpectedly; see the executor's log")))
+			c.refuse(w, WithStatus(http.StatusInternalServerError, errors.New("the request failed unexpectedly; see the executor's log")))
 		}
 	}()
 	r.Body = http.MaxBytesReader(w, r.Body, maxControlBody)
 	c.mux.ServeHTTP(w, r)
 }
 
-func (c *control) refuse(w http.ResponseWriter, err error) {
+func (c *Server) refuse(w http.ResponseWriter, err error) {
 	status := http.StatusUnprocessableEntity
 	var e statusError
 	if errors.As(err, &e) {
@@ -165,7 +166,7 @@ func (c *control) refuse(w http.ResponseWriter, err error) {
 }
 
 // write writes one value and a line's end, with no secret in it.
-func (c *control) write(w http.ResponseWriter, status int, v any) error {
+func (c *Server) write(w http.ResponseWriter, status int, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -182,22 +183,22 @@ func (c *control) write(w http.ResponseWriter, status int, v any) error {
 	return out.Flush()
 }
 
-// readBody reads a request's body into v: an object without unknown members, or nothing.
-func readBody(r *http.Request, v any) error {
+// ReadBody reads a request's body into v: an object without unknown members, or nothing.
+func ReadBody(r *http.Request, v any) error {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil && !errors.Is(err, io.EOF) {
-		return withStatus(http.StatusBadRequest, fmt.Errorf("bad request: %w", err))
+		return WithStatus(http.StatusBadRequest, fmt.Errorf("bad request: %w", err))
 	}
 	return nil
 }
 
-// closing is done when the agent leaves: close was called.
-func (c *control) closing() <-chan struct{} { return c.leaving.Done() }
+// Closing is done when the agent leaves: Close was called.
+func (c *Server) Closing() <-chan struct{} { return c.leaving.Done() }
 
-// start makes the socket and serves it until close. Where it cannot be made, or is
+// Start makes the socket and serves it until Close. Where it cannot be made, or is
 // removed, it is tried again: the agent works without.
-func (c *control) start() {
+func (c *Server) Start() {
 	c.work.Go(func() {
 		failed := false
 		for c.leaving.Err() == nil {
@@ -216,14 +217,14 @@ func (c *control) start() {
 			if failed {
 				c.log.Info("the control socket is there")
 			}
-			failed = true // what ends it now is a failure, unless it is close
+			failed = true // what ends it now is a failure, unless it is Close
 			c.serveAt(l)
 		}
 	})
 }
 
-// serveAt serves one socket until it is gone or close is called.
-func (c *control) serveAt(l *cli.ControlListener) {
+// serveAt serves one socket until it is gone or Close is called.
+func (c *Server) serveAt(l *cli.ControlListener) {
 	defer l.Close()
 	served := make(chan struct{})
 	go func() {
@@ -235,7 +236,7 @@ func (c *control) serveAt(l *cli.ControlListener) {
 	for {
 		select {
 		case <-c.leaving.Done():
-			<-served // close ends it
+			<-served // Close ends it
 			return
 		case <-timer.C:
 			timer.Reset(controlLook)
@@ -249,9 +250,9 @@ func (c *control) serveAt(l *cli.ControlListener) {
 	}
 }
 
-// close lets the handlers say their last and ends them. The socket is gone then. It may
-// be called without start.
-func (c *control) close() {
+// Close lets the handlers say their last and ends them. The socket is gone then. It may
+// be called without Start.
+func (c *Server) Close() {
 	c.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), controlGoodbye)
 	defer cancel()
@@ -261,8 +262,9 @@ func (c *control) close() {
 	c.work.Wait()
 }
 
-func asker(r *http.Request) []zap.Field {
-	p, ok := peerOf(r.Context())
+// Asker is who asks, for the log.
+func Asker(r *http.Request) []zap.Field {
+	p, ok := PeerOf(r.Context())
 	if !ok {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package main
+package control
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 	"github.com/agent-executor/executor/executor"
 )
 
-// printStatus prints a status for people. What the brain says is quoted: it must not
+// PrintStatus prints a status for people. What the brain says is quoted: it must not
 // control the terminal.
-func printStatus(w io.Writer, s programStatus, now time.Time) error {
+func PrintStatus(w io.Writer, s Status, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "executor %s, pid %d, up for %s\n", capabilities.QuoteName(s.Version), s.PID, cli.Ago(s.Started, now))
 	fmt.Fprintf(t, "  state directory\t%s\n", capabilities.QuoteName(s.StateDir))
@@ -33,7 +33,7 @@ func printStatus(w io.Writer, s programStatus, now time.Time) error {
 	return t.Flush()
 }
 
-func printBrain(t io.Writer, b brainStatus, now time.Time) {
+func printBrain(t io.Writer, b BrainStatus, now time.Time) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(t, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -99,8 +99,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// waitsFor says what keeps a program from leaving; "" when nothing does.
-func waitsFor(s programStatus) string {
+// WaitsFor says what keeps a program from leaving; "" when nothing does.
+func WaitsFor(s Status) string {
 	calls, processes, owed := 0, 0, 0
 	tools := map[string]bool{}
 	var names []string
