@@ -18,6 +18,7 @@ import (
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/control"
+	"github.com/agent-executor/executor/cmd/executor/internal/metrics"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -110,11 +111,11 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 		o.ended = err
 		ctl.Close()
 	}()
-	measured, err := listenMetrics(s.MetricsListen, log)
+	measured, err := metrics.Listen(s.MetricsListen, log)
 	if err != nil {
 		return err
 	}
-	defer measured.close()
+	defer measured.Close()
 	manager, err := newNotifier(os.Getpid())
 	if err != nil {
 		log.Warn("the service manager is not told how this executor does", zap.Error(err))
@@ -123,7 +124,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	o.changed = watch.changed
 	for _, a := range agents {
 		a.options.OnState = watch.changed
-		measured.prepare(&a.options)
+		measured.Prepare(&a.options)
 	}
 	woken, unwatch := watchWoken(len(agents))
 	defer unwatch()
@@ -171,7 +172,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	again := o.newReloader(s, level, watch)
 	o.answerReload(ctl, again)
 	ctl.Start()
-	measured.serve(o.status)
+	measured.Serve(o.status)
 	defer onHangup(again, nohup, cli.IsTerminal(w), log, func() { o.drain(0) })()
 	stop := onSignals(signals, log, signalActions{
 		drain:  func() { o.drain(0) },

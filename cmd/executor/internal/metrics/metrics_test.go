@@ -1,4 +1,4 @@
-package main
+package metrics
 
 import (
 	"bufio"
@@ -126,23 +126,23 @@ func TestMetricsAddressInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	_, err = listenMetrics(l.Addr().String(), zap.NewNop())
+	_, err = Listen(l.Addr().String(), zap.NewNop())
 	assert.EqualError(t, err, "metrics_listen: the address "+l.Addr().String()+" is in use by another program; stop it, or choose another address")
 	assert.Equal(t, cli.ExitFailed, cli.Code(err))
-	m, err := listenMetrics("", zap.NewNop())
+	m, err := Listen("", zap.NewNop())
 	require.NoError(t, err)
-	m.prepare(&executor.Options{})
-	m.serve(nil)
-	m.close()
+	m.Prepare(&executor.Options{})
+	m.Serve(nil)
+	m.Close()
 }
 
 // startMetrics serves a status that a test changes.
 func startMetrics(t *testing.T, status func() control.Status) (url string) {
 	t.Helper()
-	m, err := listenMetrics("127.0.0.1:0", zap.NewNop())
+	m, err := Listen("127.0.0.1:0", zap.NewNop())
 	require.NoError(t, err)
-	m.serve(status)
-	t.Cleanup(m.close)
+	m.Serve(status)
+	t.Cleanup(m.Close)
 	return "http://" + m.listen.Addr().String()
 }
 
@@ -232,7 +232,7 @@ func BenchmarkScrape(b *testing.B) {
 	}
 	ex, err := executor.New(executor.Options{URL: "ws://127.0.0.1:1/"})
 	require.NoError(b, err)
-	m := &metricsServer{counts: counts, asking: make(chan struct{}, 1)}
+	m := &Server{counts: counts, asking: make(chan struct{}, 1)}
 	h := m.handler(func() control.Status {
 		return control.Status{Brains: []control.BrainStatus{{Name: "a", Status: ex.Status()}}}
 	})

@@ -1,4 +1,4 @@
-package main
+package metrics
 
 import (
 	"context"
@@ -28,9 +28,9 @@ const (
 	statusPatience = 2 * time.Second
 )
 
-// metricsServer serves /metrics, /healthz and /readyz. It is made with the address, and
-// does nothing without one; serve is called once, and close ends it.
-type metricsServer struct {
+// Server serves /metrics, /healthz and /readyz. It is made with the address, and
+// does nothing without one; Serve is called once, and Close ends it.
+type Server struct {
 	counts *callCounts
 	listen net.Listener // nil: it is off
 	limit  *cli.Limit
@@ -39,10 +39,10 @@ type metricsServer struct {
 	asking chan struct{}
 }
 
-// listenMetrics takes the address. An error is final: whoever has configured it counts on
+// Listen takes the address. An error is final: whoever has configured it counts on
 // being able to look.
-func listenMetrics(addr string, log *zap.Logger) (*metricsServer, error) {
-	m := &metricsServer{counts: newCallCounts(), asking: make(chan struct{}, 1)}
+func Listen(addr string, log *zap.Logger) (*Server, error) {
+	m := &Server{counts: newCallCounts(), asking: make(chan struct{}, 1)}
 	if addr == "" {
 		return m, nil
 	}
@@ -64,15 +64,15 @@ func listenMetrics(addr string, log *zap.Logger) (*metricsServer, error) {
 	return m, nil
 }
 
-// prepare is called before the executors are made.
-func (m *metricsServer) prepare(o *executor.Options) {
+// Prepare is called before the executors are made.
+func (m *Server) Prepare(o *executor.Options) {
 	if m.listen != nil {
 		o.OnCall = m.counts.ended
 	}
 }
 
-// serve answers until close.
-func (m *metricsServer) serve(status func() control.Status) {
+// Serve answers until Close.
+func (m *Server) Serve(status func() control.Status) {
 	if m.listen == nil {
 		return
 	}
@@ -81,7 +81,8 @@ func (m *metricsServer) serve(status func() control.Status) {
 	m.served.Go(func() { _ = m.server.Serve(m.listen) })
 }
 
-func (m *metricsServer) close() {
+// Close ends it, and what is asked just now. It may be called without Serve.
+func (m *Server) Close() {
 	if m.listen == nil {
 		return
 	}
@@ -94,7 +95,7 @@ func (m *metricsServer) close() {
 	m.served.Wait()
 }
 
-func (m *metricsServer) handler(status func() control.Status) http.Handler {
+func (m *Server) handler(status func() control.Status) http.Handler {
 	mux := http.NewServeMux()
 	add := func(path string, answer func(w http.ResponseWriter, s control.Status)) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
