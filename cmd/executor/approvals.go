@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/approval"
 )
@@ -28,7 +29,7 @@ back. Commands that the executor has started itself can approve nothing.`,
 		if forget != "" {
 			return client.Do(cmd.Context(), http.MethodDelete, "/approvals/rules/"+url.PathEscape(forget), nil, nil)
 		}
-		var a approvalsAnswer
+		var a oversight.Approvals
 		if err := client.Do(cmd.Context(), http.MethodGet, "/approvals", nil, &a); err != nil {
 			return err
 		}
@@ -36,9 +37,9 @@ back. Commands that the executor has started itself can approve nothing.`,
 		case cli.JSON(cmd):
 			return cli.WriteJSON(cmd.OutOrStdout(), a)
 		case rules:
-			return printRules(cmd.OutOrStdout(), a.Rules)
+			return oversight.PrintRules(cmd.OutOrStdout(), a.Rules)
 		}
-		return printApprovals(cmd.OutOrStdout(), a.Approvals, time.Now())
+		return oversight.PrintApprovals(cmd.OutOrStdout(), a.Approvals, time.Now())
 	})
 	c.Flags().BoolVar(&rules, "rules", false, "list what is allowed always")
 	c.Flags().StringVar(&forget, "forget", "", "take back what is allowed always under this `ID`")
@@ -59,7 +60,7 @@ same arguments in the same directory, the same tool on the same files whatever t
 or a tool with the same input. executor approvals --rules lists what is allowed always.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d := approvalDecision{Allow: true, Scope: approval.Once}
+			d := oversight.Decision{Allow: true, Scope: approval.Once}
 			switch {
 			case session && always, once && session, once && always:
 				return cli.Usagef("--once, --session and --always: give one of them")
@@ -86,14 +87,14 @@ func denyCommand() *cobra.Command {
 		Long:  `Deny a call that waits for the local user: it is not run, and the model is told so.`,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return decide(cmd, given, args[0], approvalDecision{})
+			return decide(cmd, given, args[0], oversight.Decision{})
 		},
 	}
 	given = askFlags(c)
 	return c
 }
 
-func decide(cmd *cobra.Command, given *config.Settings, id string, d approvalDecision) error {
+func decide(cmd *cobra.Command, given *config.Settings, id string, d oversight.Decision) error {
 	client, err := clientOf(cmd, given)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/audit"
 )
@@ -31,7 +32,7 @@ Each line carries the hash of the one before it; --verify reads all of them and 
 are missing or changed, with exit code 1. What was decided and has no end before the next
 start was cut off. With --output json each line is one object, as in the files.`,
 	}, func(cmd *cobra.Command, client *cli.Client) error {
-		dir := filepath.Join(client.Dir, auditDir)
+		dir := filepath.Join(client.Dir, oversight.AuditDir)
 		if verify {
 			return verifyAudit(cmd, client.Dir, dir)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/control"
+	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -31,7 +32,7 @@ type operation struct {
 	stopping atomic.Bool
 	hide     *cli.Redactor
 	log      *zap.Logger
-	trusted  *trusted
+	trusted  *oversight.Oversight
 	ended    error // why the program ends; set before the control is closed
 }
 
@@ -45,7 +46,7 @@ func (o *operation) status() control.Status {
 	}
 	s.Ready = ready(s.Brains)
 	if o.trusted != nil {
-		o.trusted.status(&s)
+		o.trusted.Status(&s)
 	}
 	return s
 }

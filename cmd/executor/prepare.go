@@ -8,6 +8,7 @@ import (
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 	"github.com/agent-executor/executor/protocol/rpc"
@@ -102,9 +103,9 @@ func prepare(s *config.Settings, hide *cli.Redactor) (p prepared, err error) {
 	if first != "" && !slices.Contains(offered.Secrets, first) {
 		offered.Secrets = append(slices.Clip(offered.Secrets), first)
 	}
-	p.hidden = []capabilities.Capability{sessionSecrets{hide.Secrets()}}
+	p.hidden = []capabilities.Capability{oversight.SessionSecrets(hide.Secrets())}
 	if s.RedactOutput {
-		p.options.Wrap = maskResults(hide.Secrets())
+		p.options.Wrap = oversight.MaskResults(hide.Secrets())
 	}
 	if p.capabilities, err = standard.Select(standard.All(offered), s.Capabilities); err != nil {
 		return p, cli.Usagef("capabilities: %w", err)

@@ -110,7 +110,7 @@ func (r *reloader) say(done reloaded, err error) {
 // reloadables are what this program can change.
 func (o *operation) reloadables(level zap.AtomicLevel) []reloadable {
 	return []reloadable{
-		{[]string{"trust", "policy"}, o.trusted.prepare},
+		{[]string{"trust", "policy"}, o.trusted.Prepare},
 		{[]string{"log_level"}, func(next *config.Settings) (func(), error) {
 			to := zap.NewAtomicLevel()
 			if err := cli.SetLevel(to, next.LogLevel); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/executor/internal/metrics"
+	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -78,7 +79,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	if err := cli.KeepPrivate(); err != nil {
 		log.Warn("commands of the same user can read this process's environment and memory", zap.Error(err))
 	}
-	learned, err := learn(s, hide, os.Environ())
+	learned, err := oversight.Learn(s, hide, os.Environ())
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 		log.Warn(text)
 	}
 	s.Children = standard.NewChildren()
-	if err := configureChildren(s.Children, s, masker(s, hide)); err != nil {
+	if err := configureChildren(s.Children, s, oversight.Masker(s, hide)); err != nil {
 		return err
 	}
 	agents, warnings, err := plan(s, hide)
@@ -131,13 +132,13 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	for i, c := range woken {
 		agents[i].options.Woken = c
 	}
-	trusted, err := openTrust(s, hide, log)
+	trusted, err := oversight.Open(s, hide, log)
 	if err != nil {
 		return err
 	}
-	defer trusted.close()
+	defer trusted.Close()
 	for _, a := range agents {
-		a.options.Decide = trusted.decide
+		a.options.Decide = trusted.Decide
 	}
 	opened := make(chan error, 1)
 	go func() { opened <- openChildren(s.Children, s.StateDir, log) }() // it waits for a program that it starts
@@ -168,7 +169,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	orphans.Go(func() { watch.run(supervised) })
 	o.answer(ctl)
 	o.trusted = trusted
-	trusted.answer(ctl)
+	trusted.Answer(ctl)
 	again := o.newReloader(s, level, watch)
 	o.answerReload(ctl, again)
 	ctl.Start()
@@ -182,7 +183,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	defer stop()
 	orphans.Go(func() { standard.ReapOrphans(ctx) })
 	orphans.Go(func() { restMemory(ctx) })
-	orphans.Go(func() { trusted.prompt(ctx) })
+	orphans.Go(func() { trusted.Prompt(ctx) })
 	if err := runAll(ctx, agents); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package oversight
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/agent-executor/executor/executor/approval"
 )
 
-// prompt asks on the terminal that the program runs on, one question after another, until ctx is done. Without a
+// Prompt asks on the terminal that the program runs on, one question after another, until ctx is done. Without a
 // terminal, both to read from and to write to, nobody is asked here.
-func (t *trusted) prompt(ctx context.Context) {
+func (t *Oversight) Prompt(ctx context.Context) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
 		return
 	}

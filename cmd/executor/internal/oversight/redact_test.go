@@ -1,4 +1,4 @@
-package main
+package oversight
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func TestLearn(t *testing.T) {
 	s := config.Default()
 	s.Redact = []string{"PLAIN", file, "SHORT", "MISSING"}
 	hide := cli.NewRedactor(io.Discard)
-	warnings, err := learn(&s, hide, environ)
+	warnings, err := Learn(&s, hide, environ)
 	require.NoError(t, err)
 	require.Len(t, warnings, 2)
 	assert.Contains(t, warnings[0], "SHORT has is shorter than 8 bytes")
@@ -40,7 +40,7 @@ func TestLearn(t *testing.T) {
 
 	for path, says := range map[string]string{dir: "is not a file", large: "larger than 64 KiB", dir + "/none": "does not exist"} {
 		s.Redact = []string{path}
-		_, err := learn(&s, hide, nil)
+		_, err := Learn(&s, hide, nil)
 		assert.ErrorContains(t, err, says)
 		assert.Equal(t, cli.ExitUsage, cli.Code(err))
 	}
@@ -50,7 +50,7 @@ func TestMaskResults(t *testing.T) {
 	hide := cli.NewRedactor(io.Discard)
 	hide.Add("the-secret-0123")
 	var err error
-	handler := maskResults(hide.Secrets())(func(context.Context, *capabilities.Call) (protocol.ToolOutput, error) {
+	handler := MaskResults(hide.Secrets())(func(context.Context, *capabilities.Call) (protocol.ToolOutput, error) {
 		return protocol.ToolOutput{Content: []protocol.Content{{Type: protocol.ContentText, Text: "a the-secret-0123 b"}, {Type: "image", Data: []byte("the-secret-0123")}},
 			Structured: map[string]any{"stdout": "the-secret-0123", "exit_code": 3}}, err
 	})
@@ -60,14 +60,14 @@ func TestMaskResults(t *testing.T) {
 	assert.Equal(t, "***************", string(out.Content[1].Data))
 	assert.JSONEq(t, `{"stdout":"***************","exit_code":3}`, string(inJSON(t, out.Structured)))
 
-	handler3 := maskResults(hide.Secrets())(func(context.Context, *capabilities.Call) (protocol.ToolOutput, error) {
+	handler3 := MaskResults(hide.Secrets())(func(context.Context, *capabilities.Call) (protocol.ToolOutput, error) {
 		return protocol.ToolOutput{Mutations: []protocol.Mutation{{Op: "move", Path: "d/the-secret-0123", From: "the-secret-0123"}}}, nil
 	})
 	out, _ = handler3(t.Context(), nil)
 	assert.Equal(t, []protocol.Mutation{{Op: "move", Path: "d/***************", From: "***************"}}, out.Mutations)
 
 	broken := map[string]any{"lines": []any{"the-sec\nret-0123", 1}, "kept": 12345678901234567, "the-secret-0123": true}
-	handler2 := maskResults(hide.Secrets())(func(context.Context, *capabilities.Call) (protocol.ToolOutput, error) {
+	handler2 := MaskResults(hide.Secrets())(func(context.Context, *capabilities.Call) (protocol.ToolOutput, error) {
 		return protocol.ToolOutput{Structured: broken}, nil
 	})
 	out, got = handler2(t.Context(), nil)
@@ -98,14 +98,14 @@ func TestMasker(t *testing.T) {
 	s := config.Default()
 	hide := cli.NewRedactor(io.Discard)
 	hide.Add("the-secret-0123")
-	assert.Nil(t, masker(&s, hide), "by default what is read is what is there")
+	assert.Nil(t, Masker(&s, hide), "by default what is read is what is there")
 	s.RedactOutput = true
-	m := masker(&s, hide)([]string{"PATH=/usr/bin:/bin", "CHILD_TOKEN=of-the-child-0123", "X_KEY=short"})
+	m := Masker(&s, hide)([]string{"PATH=/usr/bin:/bin", "CHILD_TOKEN=of-the-child-0123", "X_KEY=short"})
 	out := string(m.Mask([]byte("a the-secr"))) + string(m.Mask([]byte("et-0123 of-the-ch"))) + string(m.Mask([]byte("ild-0123 /usr/bin:/bin of-th")))
 	out += string(m.Flush())
 	assert.Equal(t, "a t************** o****************"+" /usr/bin:/bin of-th", out)
 	assert.Len(t, out, len("a the-secret-0123 of-the-child-0123 /usr/bin:/bin of-th"))
-	assert.Equal(t, "***************", string(masker(&s, hide)(nil).Mask([]byte("the-secret-0123"))))
+	assert.Equal(t, "***************", string(Masker(&s, hide)(nil).Mask([]byte("the-secret-0123"))))
 }
 
 func inJSON(t *testing.T, v any) []byte {

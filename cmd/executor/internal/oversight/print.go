@@ -1,4 +1,4 @@
-package main
+package oversight
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"github.com/agent-executor/executor/executor/approval"
 )
 
-// printApprovals prints what waits. What it says comes from the brain, perhaps from a model that wants to be
+// PrintApprovals prints what waits. What it says comes from the brain, perhaps from a model that wants to be
 // approved: each of its lines stands behind a bar, and nothing in it controls the terminal.
-func printApprovals(w io.Writer, items []approval.Item, now time.Time) error {
+func PrintApprovals(w io.Writer, items []approval.Item, now time.Time) error {
 	if len(items) == 0 {
 		_, err := fmt.Fprintln(w, "no call waits for you")
 		return err
@@ -49,7 +49,8 @@ func quoted(w io.Writer, text string) {
 	}
 }
 
-func printRules(w io.Writer, rules []approval.Rule) error {
+// PrintRules prints what was allowed always.
+func PrintRules(w io.Writer, rules []approval.Rule) error {
 	if len(rules) == 0 {
 		_, err := fmt.Fprintln(w, "nothing is allowed always")
 		return err

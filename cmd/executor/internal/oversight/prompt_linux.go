@@ -1,4 +1,4 @@
-package main
+package oversight
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package main
+package oversight
 
 import (
 	"bytes"
@@ -27,9 +27,9 @@ const maxRedactFile = 64 << 10
 // begins is not held back.
 const lead = 1
 
-// learn tells the redactor what the settings name, and what the executor's own environment has under names of
+// Learn tells the redactor what the settings name, and what the executor's own environment has under names of
 // secrets. What is too short to be looked for is a warning.
-func learn(s *config.Settings, hide *cli.Redactor, environ []string) (warnings []string, err error) {
+func Learn(s *config.Settings, hide *cli.Redactor, environ []string) (warnings []string, err error) {
 	known := map[string]string{}
 	for _, v := range environ {
 		name, value, _ := strings.Cut(v, "=")
@@ -91,6 +91,9 @@ func isPath(value string) bool {
 // of secrets is redacted.
 type sessionSecrets struct{ secrets *redact.Redactor }
 
+// SessionSecrets makes it.
+func SessionSecrets(r *redact.Redactor) capabilities.Capability { return sessionSecrets{r} }
+
 type releaseKey struct{}
 
 // Name is for errors only: nothing is advertised.
@@ -123,8 +126,8 @@ func (c sessionSecrets) Install(r *capabilities.Registrar) error {
 
 var _ standard.Masker = (*redact.Stream)(nil)
 
-// masker is what changes the output of commands; nil for nothing.
-func masker(s *config.Settings, hide *cli.Redactor) func(env []string) standard.Masker {
+// Masker is what changes the output of commands; nil for nothing.
+func Masker(s *config.Settings, hide *cli.Redactor) func(env []string) standard.Masker {
 	if !s.RedactOutput {
 		return nil
 	}
@@ -153,8 +156,8 @@ func (b both) Flush() []byte {
 	return append(out, b.second.Flush()...)
 }
 
-// maskResults changes secrets in what tools return into asterisks.
-func maskResults(r *redact.Redactor) func(capabilities.ToolHandler) capabilities.ToolHandler {
+// MaskResults changes secrets in what tools return into asterisks.
+func MaskResults(r *redact.Redactor) func(capabilities.ToolHandler) capabilities.ToolHandler {
 	return func(next capabilities.ToolHandler) capabilities.ToolHandler {
 		return func(ctx context.Context, call *capabilities.Call) (protocol.ToolOutput, error) {
 			out, err := next(ctx, call)

@@ -1,4 +1,4 @@
-package main
+package oversight
 
 import (
 	"errors"
@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	// auditDir and approvalsFile are in the state directory.
-	auditDir      = "audit"
+	// AuditDir and approvalsFile are in the state directory.
+	AuditDir      = "audit"
 	approvalsFile = "approvals.json"
 )
 
-// trusted is what decides for all brains: policy, approvals and audit log.
-type trusted struct {
+// Oversight is what decides for all brains: policy, approvals and audit log. Its methods may be called
+// concurrently, but for Close, which is the last.
+type Oversight struct {
 	gate *trust.Gate
 	desk *approval.Desk
 	log  *audit.Log
@@ -36,30 +37,30 @@ type trusted struct {
 	children *standard.Children // whose PATH commands have
 }
 
-// openTrust opens the audit log and what was allowed always.
-func openTrust(s *config.Settings, hide *cli.Redactor, log *zap.Logger) (*trusted, error) {
+// Open opens the audit log and what was allowed always; Close has to follow. It starts nothing.
+func Open(s *config.Settings, hide *cli.Redactor, log *zap.Logger) (*Oversight, error) {
 	desk, err := approval.New(approval.Options{Timeout: s.ApprovalTimeout, File: filepath.Join(s.StateDir, approvalsFile), Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	written, err := audit.Open(audit.Options{Dir: filepath.Join(s.StateDir, auditDir), MaxBytes: int64(s.AuditMaxBytes), Keep: s.AuditKeep, Required: s.AuditRequired, Logger: log})
+	written, err := audit.Open(audit.Options{Dir: filepath.Join(s.StateDir, AuditDir), MaxBytes: int64(s.AuditMaxBytes), Keep: s.AuditKeep, Required: s.AuditRequired, Logger: log})
 	if err != nil {
 		return nil, err
 	}
 	g := trust.New(trust.Options{Desk: desk, Audit: written, Redact: hide.Redact, Logger: log.Named("trust")})
-	t := &trusted{gate: g, desk: desk, log: written, zap: log, children: s.Children}
-	apply, err := t.prepare(s)
+	t := &Oversight{gate: g, desk: desk, log: written, zap: log, children: s.Children}
+	apply, err := t.Prepare(s)
 	if err != nil {
-		t.close()
+		t.Close()
 		return nil, err
 	}
 	apply()
 	return t, nil
 }
 
-// prepare judges the policy of settings, at the start and when they are read again, and changes nothing: that is done
+// Prepare judges the policy of settings, at the start and when they are read again, and changes nothing: that is done
 // by what it returns, which cannot fail.
-func (t *trusted) prepare(next *config.Settings) (apply func(), err error) {
+func (t *Oversight) Prepare(next *config.Settings) (apply func(), err error) {
 	one := *next
 	one.Children = t.children
 	p, err := policyOf(&one)
@@ -76,17 +77,18 @@ func (t *trusted) prepare(next *config.Settings) (apply func(), err error) {
 	}, nil
 }
 
-func (t *trusted) close() {
+// Close closes the audit log, when all sessions have ended.
+func (t *Oversight) Close() {
 	if err := t.log.Close(); err != nil {
 		t.zap.Error("the audit log was not closed well", zap.Error(err))
 	}
 }
 
-// decide is executor.Options.Decide.
-func (t *trusted) decide(r gate.Request) gate.Verdict { return t.gate.Decide(r) }
+// Decide is executor.Options.Decide.
+func (t *Oversight) Decide(r gate.Request) gate.Verdict { return t.gate.Decide(r) }
 
-// status fills in what there is of it.
-func (t *trusted) status(s *control.Status) {
+// Status fills in what there is of it.
+func (t *Oversight) Status(s *control.Status) {
 	s.ApprovalsWaiting = len(t.desk.Pending())
 	lost, why := t.log.Lost()
 	if s.AuditLost = lost; why != nil {
@@ -117,25 +119,25 @@ func pathOf(s *config.Settings) string {
 	return os.Getenv("PATH")
 }
 
-// approvalsAnswer is the answer to GET /approvals.
-type approvalsAnswer struct {
+// Approvals is the answer to GET /approvals.
+type Approvals struct {
 	Approvals []approval.Item `json:"approvals"`
 	Rules     []approval.Rule `json:"rules"`
 }
 
-// approvalDecision is the body of POST /approvals/{id}.
-type approvalDecision struct {
+// Decision is the body of POST /approvals/{id}.
+type Decision struct {
 	Allow bool           `json:"allow"`
 	Scope approval.Scope `json:"scope,omitempty"`
 }
 
-// answer adds the routes.
-func (t *trusted) answer(c *control.Server) {
+// Answer adds the routes.
+func (t *Oversight) Answer(c *control.Server) {
 	c.Handle("GET /approvals", func(*http.Request) (any, error) {
-		return approvalsAnswer{t.desk.Pending(), append([]approval.Rule{}, t.desk.Rules()...)}, nil
+		return Approvals{t.desk.Pending(), append([]approval.Rule{}, t.desk.Rules()...)}, nil
 	})
 	c.Handle("POST /approvals/{id}", func(r *http.Request) (any, error) {
-		var d approvalDecision
+		var d Decision
 		if err := control.ReadBody(r, &d); err != nil {
 			return nil, err
 		}
