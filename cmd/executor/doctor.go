@@ -12,6 +12,7 @@ import (
 
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
+	"github.com/agent-executor/executor/cmd/executor/internal/service"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -55,7 +56,7 @@ prints a command that runs the doctor as the service is run.`,
 func diagnose(ctx context.Context, r *config.Resolved, hide *cli.Redactor) []doctor.Report {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
-	checks := append(doctorChecks(r, hide), doctor.Check{Name: "systemd", Run: checkSystemd})
+	checks := append(doctorChecks(r, hide), doctor.Check{Name: "systemd", Run: service.Check})
 	return doctor.Run(ctx, checks, checkTime)
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/service"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 	"github.com/agent-executor/executor/protocol"
@@ -34,7 +35,7 @@ type subcommand struct {
 // commands are all, in the order of the help.
 func commands() []subcommand {
 	return []subcommand{
-		{"demo", demoCommand}, {"run", runCommand}, {"config", configCommand}, {"doctor", doctorCommand}, {"service", serviceCommand}, {"version", versionCommand},
+		{"demo", demoCommand}, {"run", runCommand}, {"config", configCommand}, {"doctor", doctorCommand}, {"service", service.Command}, {"version", versionCommand},
 		{"status", statusCommand}, {"drain", drainCommand}, {"stop", stopCommand}, {"reload", reloadCommand},
 		{"approvals", approvalsCommand}, {"approve", approveCommand}, {"deny", denyCommand}, {"audit", auditCommand},
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/control"
+	"github.com/agent-executor/executor/cmd/executor/internal/service"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -179,9 +180,9 @@ func onHangup(r *reloader, ignored, terminal bool, log *zap.Logger, leave func()
 }
 
 // newReloader makes the reloader of a program that was started with s.
-func (o *operation) newReloader(s *config.Settings, level zap.AtomicLevel, v *supervision) *reloader {
+func (o *operation) newReloader(s *config.Settings, level zap.AtomicLevel, v *service.Supervision) *reloader {
 	return &reloader{read: s.Again, parts: o.reloadables(level), log: o.log.Named("reload"), now: *s,
-		begin: v.reloading, end: v.reloaded}
+		begin: v.Reloading, end: v.Reloaded}
 }
 
 func reloadCommand() *cobra.Command {

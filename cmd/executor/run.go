@@ -20,6 +20,7 @@ import (
 	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/executor/internal/metrics"
 	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
+	"github.com/agent-executor/executor/cmd/executor/internal/service"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -117,14 +118,14 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 		return err
 	}
 	defer measured.Close()
-	manager, err := newNotifier(os.Getpid())
+	manager, err := service.NewNotifier(os.Getpid())
 	if err != nil {
 		log.Warn("the service manager is not told how this executor does", zap.Error(err))
 	}
-	watch := newSupervision(manager, o.status, log)
-	o.changed = watch.changed
+	watch := service.NewSupervision(manager, o.status, log)
+	o.changed = watch.Changed
 	for _, a := range agents {
-		a.options.OnState = watch.changed
+		a.options.OnState = watch.Changed
 		measured.Prepare(&a.options)
 	}
 	woken, unwatch := watchWoken(len(agents))
@@ -166,7 +167,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	o.agents, o.cancel = agents, cancel
 	supervised, endSupervision := context.WithCancel(context.Background())
 	defer endSupervision()
-	orphans.Go(func() { watch.run(supervised) })
+	orphans.Go(func() { watch.Run(supervised) })
 	o.answer(ctl)
 	o.trusted = trusted
 	trusted.Answer(ctl)

@@ -1,14 +1,52 @@
 package main
 
 import (
+	"net"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
+
+// manager is a service manager's socket.
+type manager struct {
+	t    *testing.T
+	name string
+	conn *net.UnixConn
+}
+
+func newManager(t *testing.T, name string) *manager {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("no such sockets")
+	}
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return &manager{t, name, conn}
+}
+
+// until reads messages until one has a line that begins so, and returns all their lines.
+func (m *manager) until(prefix string) (lines []string) {
+	m.t.Helper()
+	buf := make([]byte, 8<<10)
+	for {
+		require.NoError(m.t, m.conn.SetReadDeadline(time.Now().Add(20*time.Second)))
+		n, err := m.conn.Read(buf)
+		require.NoError(m.t, err, "%s never came; there were %q", prefix, lines)
+		message := strings.Split(string(buf[:n]), "\n")
+		lines = append(lines, message...)
+		if slices.ContainsFunc(message, func(l string) bool { return strings.HasPrefix(l, prefix) }) {
+			return lines
+		}
+	}
+}
 
 // The real program under a service manager: the notify protocol from the start to the end.
 func TestServiceProtocol(t *testing.T) {

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"fmt"
@@ -13,23 +13,23 @@ import (
 // hangs itself.
 const notifyTimeout = time.Second
 
-// notifier tells the service manager how this program does, by systemd's protocol: lines
+// Notifier tells the service manager how this program does, by systemd's protocol: lines
 // NAME=value in one datagram to the socket of NOTIFY_SOCKET. Without one it does nothing.
 // It may be used concurrently.
-type notifier struct {
+type Notifier struct {
 	addr     *net.UnixAddr // nil: nobody wants to know
 	watchdog time.Duration // WATCHDOG=1 is expected within; 0 = not
 }
 
-// newNotifier reads what the service manager has set, and takes it out of the environment
+// NewNotifier reads what the service manager has set, and takes it out of the environment
 // so that no child has it. An address that is none is an error, which is only to be said:
 // the agent works without.
-func newNotifier(pid int) (n *notifier, err error) {
+func NewNotifier(pid int) (n *Notifier, err error) {
 	socket, usec, watched := os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID")
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
 		_ = os.Unsetenv(name)
 	}
-	n = &notifier{}
+	n = &Notifier{}
 	switch {
 	case socket == "":
 		return n, nil
@@ -48,10 +48,10 @@ func newNotifier(pid int) (n *notifier, err error) {
 	return n, nil
 }
 
-func (n *notifier) wanted() bool { return n.addr != nil }
+func (n *Notifier) wanted() bool { return n.addr != nil }
 
 // tell sends lines in one message. It does not wait for anybody.
-func (n *notifier) tell(lines ...string) error {
+func (n *Notifier) tell(lines ...string) error {
 	if n.addr == nil {
 		return nil
 	}

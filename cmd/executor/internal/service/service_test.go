@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"bytes"
@@ -10,9 +10,11 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
 	"github.com/agent-executor/executor/cmd/internal/cli"
@@ -62,6 +64,13 @@ func (f *fakeSystemd) do(verb func(context.Context, systemd, serviceOptions, *co
 	return out.String(), err
 }
 
+func says(t *testing.T, r doctor.Result, status doctor.Status, text, remedy string) {
+	t.Helper()
+	assert.Equal(t, status, r.Status, r.Text)
+	assert.Contains(t, r.Text, text)
+	assert.Contains(t, r.Remedy, remedy)
+}
+
 func TestServiceInstall(t *testing.T) {
 	f := newFakeSystemd(t)
 	o := serviceOptions{}
@@ -81,7 +90,11 @@ next:
 	assert.True(t, sealed(string(raw)))
 	assert.Equal(t, f.home+"/.config/executor/config.yaml", strings.Fields(keys(string(raw))["ExecStart"])[3])
 
-	_, _, err = command(t, "config", "init", "--brain", "wss://h/", "--drain-timeout", "5m", "--root", f.home+"/work")
+	given := config.Default()
+	flags := pflag.NewFlagSet("init", pflag.ContinueOnError)
+	config.AddFlags(flags, &given)
+	require.NoError(t, flags.Parse([]string{"--brain", "wss://h/", "--drain-timeout", "5m", "--root", f.home + "/work"}))
+	_, err = config.Init(flags, &given, false)
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(f.root+"/var/lib/systemd/linger", 0o755))
 	require.NoError(t, os.WriteFile(f.root+"/var/lib/systemd/linger/somebody", nil, 0o600))
@@ -192,23 +205,23 @@ func TestServiceWithoutSystemd(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "bob", keys(out)["User"])
 	assert.Equal(t, "yes", keys(out)["NoNewPrivileges"])
-	assertResult(t, f.check(t.Context()), doctor.Skip, "there is no systemctl", "")
+	says(t, f.check(t.Context()), doctor.Skip, "there is no systemctl", "")
 }
 
 func TestDoctorLooksAtSystemd(t *testing.T) {
 	f := newFakeSystemd(t)
-	assertResult(t, f.check(t.Context()), doctor.OK, "systemd 252 (252.1); no unit is installed; executor service install makes one", "")
+	says(t, f.check(t.Context()), doctor.OK, "systemd 252 (252.1); no unit is installed; executor service install makes one", "")
 	_, err := f.do(installService, serviceOptions{})
 	require.NoError(t, err)
 	f.answers(`*is-active*) echo failed; exit 3;; *--version*) echo "systemd 252";;`)
-	assertResult(t, f.check(t.Context()), doctor.Warn, "has failed", "journalctl --user -u executor -e")
+	says(t, f.check(t.Context()), doctor.Warn, "has failed", "journalctl --user -u executor -e")
 	f.answers(`*is-active*) echo active;; *--version*) echo "systemd 252";;`)
-	assertResult(t, f.check(t.Context()), doctor.Warn, "ends when this user logs out", "loginctl enable-linger")
+	says(t, f.check(t.Context()), doctor.Warn, "ends when this user logs out", "loginctl enable-linger")
 	require.NoError(t, os.MkdirAll(f.root+"/var/lib/systemd/linger", 0o755))
 	require.NoError(t, os.WriteFile(f.root+"/var/lib/systemd/linger/somebody", nil, 0o600))
-	assertResult(t, f.check(t.Context()), doctor.OK, "executor.service is active", "")
+	says(t, f.check(t.Context()), doctor.OK, "executor.service is active", "")
 	f.answers(`*--version*) echo "systemd 232 (232)";;`)
-	assertResult(t, f.check(t.Context()), doctor.Warn, "systemd 232 does not know all", "use a token file")
+	says(t, f.check(t.Context()), doctor.Warn, "systemd 232 does not know all", "use a token file")
 	f.answers(`*--version*) echo oh >&2; exit 1;;`)
-	assertResult(t, f.check(t.Context()), doctor.Warn, "systemctl does not work: exit status 1: oh", "systemctl status")
+	says(t, f.check(t.Context()), doctor.Warn, "systemctl does not work: exit status 1: oh", "systemctl status")
 }

@@ -1,11 +1,10 @@
-package main
+package service
 
 import (
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,19 +47,6 @@ func (m *manager) got(patience time.Duration) []string {
 	return strings.Split(string(buf[:n]), "\n")
 }
 
-// until reads messages until one has a line that begins so, and returns all their lines.
-func (m *manager) until(prefix string) (lines []string) {
-	m.t.Helper()
-	for {
-		message := m.got(20 * time.Second)
-		require.NotNil(m.t, message, "%s never came; there were %q", prefix, lines)
-		lines = append(lines, message...)
-		if slices.ContainsFunc(message, func(l string) bool { return strings.HasPrefix(l, prefix) }) {
-			return lines
-		}
-	}
-}
-
 func TestNewNotifier(t *testing.T) {
 	for _, c := range []struct {
 		socket, usec, pid string
@@ -83,7 +69,7 @@ func TestNewNotifier(t *testing.T) {
 		t.Setenv("NOTIFY_SOCKET", c.socket)
 		t.Setenv("WATCHDOG_USEC", c.usec)
 		t.Setenv("WATCHDOG_PID", c.pid)
-		n, err := newNotifier(7)
+		n, err := NewNotifier(7)
 		if c.says == "" {
 			assert.NoError(t, err)
 		} else {
@@ -106,24 +92,24 @@ func TestNotifierTells(t *testing.T) {
 	for _, name := range names {
 		m := newManager(t, name)
 		t.Setenv("NOTIFY_SOCKET", name)
-		n, err := newNotifier(1)
+		n, err := NewNotifier(1)
 		require.NoError(t, err)
 		require.NoError(t, n.tell("READY=1", "STATUS=fine"))
 		assert.Equal(t, []string{"READY=1", "STATUS=fine"}, m.got(10*time.Second))
 		require.NoError(t, m.conn.Close())
 		assert.Error(t, n.tell("x"), "nobody is there, and nobody waits")
 	}
-	assert.NoError(t, (&notifier{}).tell("x"))
+	assert.NoError(t, (&Notifier{}).tell("x"))
 }
 
 // What was not heard is said again.
 func TestSupervisionThatIsNotHeard(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "s")
 	t.Setenv("NOTIFY_SOCKET", name)
-	n, err := newNotifier(os.Getpid())
+	n, err := NewNotifier(os.Getpid())
 	require.NoError(t, err)
 	ready := control.Status{Brains: []control.BrainStatus{{Name: "a", Status: executor.Status{State: executor.StateReady, LastContact: time.Now()}}}}
-	v := newSupervision(n, func() control.Status { return ready }, zap.NewNop())
+	v := NewSupervision(n, func() control.Status { return ready }, zap.NewNop())
 	v.look(time.Now(), true)
 	assert.True(t, v.failing)
 	m := newManager(t, name)
@@ -139,10 +125,10 @@ func TestSupervision(t *testing.T) {
 	m := newManager(t, filepath.Join(t.TempDir(), "s"))
 	t.Setenv("NOTIFY_SOCKET", m.name)
 	t.Setenv("WATCHDOG_USEC", "10000000")
-	n, err := newNotifier(os.Getpid())
+	n, err := NewNotifier(os.Getpid())
 	require.NoError(t, err)
 	var s control.Status
-	v := newSupervision(n, func() control.Status { return s }, zap.NewNop())
+	v := NewSupervision(n, func() control.Status { return s }, zap.NewNop())
 	began := time.Now()
 	v.began = began
 	at := func(d time.Duration, due bool, states ...executor.Status) []string {
@@ -174,7 +160,7 @@ func TestSupervision(t *testing.T) {
 	assert.Equal(t, []string{"EXTEND_TIMEOUT_USEC=20000000"}, at(144*time.Second, false, draining, stopped))
 	assert.Nil(t, at(146*time.Second, false, draining, stopped), "it hangs: more time does not help")
 
-	v = newSupervision(n, v.status, zap.NewNop())
+	v = NewSupervision(n, v.status, zap.NewNop())
 	v.began = began
 	assert.Equal(t, []string{"READY=1", "STATUS=a: not connected: no route to host"}, at(readyAfter, false, waiting), "nobody waits for a brain for ever")
 	s.Stopping = true

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -26,7 +26,8 @@ type serviceOptions struct {
 	config, user               string
 }
 
-func serviceCommand() *cobra.Command {
+// Command is executor service.
+func Command() *cobra.Command {
 	return cli.Group("service", "Run the executor as a service of systemd", `Run the executor as a service of systemd: of this user, or with --system of the machine. The unit is
 written or removed, and the next commands are said; with --now they are run. The configuration, the
 token and the state are never touched.`,

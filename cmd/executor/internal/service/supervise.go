@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 	leaveSlack = 45 * time.Second
 )
 
-// supervision tells the service manager how the agents do: READY=1 when the first has
+// Supervision tells the service manager how the agents do: READY=1 when the first has
 // registered, STATUS=, STOPPING=1 with more time while it drains, and WATCHDOG=1 as long
 // as no agent is stuck.
 //
@@ -42,9 +42,9 @@ const (
 // that has passed. Status takes the executor's own lock, so that one which is never let go
 // stops the message too.
 //
-// run is called once; changed may be called at any time.
-type supervision struct {
-	notify *notifier
+// Run is called once; Changed may be called at any time.
+type Supervision struct {
+	notify *Notifier
 	log    *zap.Logger
 	status func() control.Status
 	wake   chan struct{}
@@ -57,34 +57,36 @@ type supervision struct {
 	failing, tripped bool
 }
 
-func newSupervision(n *notifier, status func() control.Status, log *zap.Logger) *supervision {
-	return &supervision{notify: n, log: log.Named("supervision"), status: status, wake: make(chan struct{}, 1)}
+// NewSupervision makes it; status may be called at any time. It starts nothing.
+func NewSupervision(n *Notifier, status func() control.Status, log *zap.Logger) *Supervision {
+	return &Supervision{notify: n, log: log.Named("supervision"), status: status, wake: make(chan struct{}, 1)}
 }
 
-// changed says that the state of an agent has changed. It is quick.
-func (v *supervision) changed(executor.State) {
+// Changed says that the state of an agent has changed. It is quick.
+func (v *Supervision) Changed(executor.State) {
 	select {
 	case v.wake <- struct{}{}:
 	default:
 	}
 }
 
-// reloading says that settings are read again, and reloaded that they have been, which the
-// service manager waits for. One that was not told of the start is told nothing.
-func (v *supervision) reloading() {
+// Reloading says that settings are read again. One that was not told of the start is told
+// nothing.
+func (v *Supervision) Reloading() {
 	if v.ready.Load() {
 		_ = v.notify.tell("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", monotonicMicros()))
 	}
 }
 
-func (v *supervision) reloaded() {
+// Reloaded says that they have been, which the service manager waits for.
+func (v *Supervision) Reloaded() {
 	if v.ready.Load() {
 		_ = v.notify.tell("READY=1")
 	}
 }
 
-// run looks and tells until ctx is done, and then that the program ends.
-func (v *supervision) run(ctx context.Context) {
+// Run looks and tells until ctx is done, and then that the program ends.
+func (v *Supervision) Run(ctx context.Context) {
 	if !v.notify.wanted() {
 		return
 	}
@@ -130,7 +132,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // look says what has changed; true while the program is about to leave.
-func (v *supervision) look(now time.Time, due bool) (leaving bool) {
+func (v *Supervision) look(now time.Time, due bool) (leaving bool) {
 	s := v.status()
 	var lines []string
 	ready, said := v.ready.Load(), v.said
@@ -165,7 +167,7 @@ func (v *supervision) look(now time.Time, due bool) (leaving bool) {
 }
 
 // alive reports whether no agent is stuck, and says once when one is.
-func (v *supervision) alive(s control.Status) bool {
+func (v *Supervision) alive(s control.Status) bool {
 	for _, b := range s.Brains {
 		if b.Overdue > 0 {
 			if !v.tripped {
@@ -180,7 +182,7 @@ func (v *supervision) alive(s control.Status) bool {
 }
 
 // send reports whether it was heard.
-func (v *supervision) send(lines ...string) bool {
+func (v *Supervision) send(lines ...string) bool {
 	if len(lines) == 0 {
 		return true
 	}

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"bytes"
@@ -127,8 +127,8 @@ func (d systemd) lingers() bool {
 // leastSystemd is the first version that knows all that the units say.
 const leastSystemd = 247
 
-// checkSystemd looks at systemd, and at the units that are installed, for the doctor. It changes nothing.
-func checkSystemd(ctx context.Context) doctor.Result { return newSystemd().check(ctx) }
+// Check looks at systemd, and at the units that are installed, for the doctor. It changes nothing.
+func Check(ctx context.Context) doctor.Result { return newSystemd().check(ctx) }
 
 func (d systemd) check(ctx context.Context) doctor.Result {
 	if why := d.absent(); why != "" {
