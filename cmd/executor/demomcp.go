@@ -17,6 +17,7 @@ import (
 
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/host"
 	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
@@ -74,11 +75,11 @@ func runDemoMCP(ctx context.Context, roots []string, level string, in io.Reader,
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s := config.Default()
 	s.Children = standard.NewChildren()
-	if err := configureChildren(s.Children, &s, oversight.Masker(&s, cli.NewRedactor(w))); err != nil {
+	if err := host.ConfigureChildren(s.Children, &s, oversight.Masker(&s, cli.NewRedactor(w))); err != nil {
 		return err
 	}
-	defer closeChildren(s.Children, log)
-	if err := openChildren(s.Children, dir, log); err != nil {
+	defer host.CloseChildren(s.Children, log)
+	if err := host.OpenChildren(s.Children, dir, log); err != nil {
 		return err
 	}
 

@@ -12,6 +12,7 @@ import (
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
+	"github.com/agent-executor/executor/cmd/executor/internal/host"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 	"github.com/agent-executor/executor/protocol"
@@ -132,7 +133,7 @@ func judgeChildren(means standard.Means) doctor.Result {
 
 // checkSandbox says what keeps commands from what they have no business with.
 func checkSandbox(s *config.Settings) doctor.Result {
-	policy, err := sandboxOf(s)
+	policy, err := host.Sandbox(s)
 	if err == nil && policy != nil {
 		var words []string
 		if words, err = standard.DescribeSandbox(*policy); err == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/control"
+	"github.com/agent-executor/executor/cmd/executor/internal/host"
 	"github.com/agent-executor/executor/cmd/executor/internal/metrics"
 	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/executor/internal/service"
@@ -88,7 +89,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 		log.Warn(text)
 	}
 	s.Children = standard.NewChildren()
-	if err := configureChildren(s.Children, s, oversight.Masker(s, hide)); err != nil {
+	if err := host.ConfigureChildren(s.Children, s, oversight.Masker(s, hide)); err != nil {
 		return err
 	}
 	agents, warnings, err := plan(s, hide)
@@ -128,7 +129,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 		a.options.OnState = watch.Changed
 		measured.Prepare(&a.options)
 	}
-	woken, unwatch := watchWoken(len(agents))
+	woken, unwatch := host.WatchWoken(len(agents))
 	defer unwatch()
 	for i, c := range woken {
 		agents[i].options.Woken = c
@@ -142,10 +143,10 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 		a.options.Decide = trusted.Decide
 	}
 	opened := make(chan error, 1)
-	go func() { opened <- openChildren(s.Children, s.StateDir, log) }() // it waits for a program that it starts
+	go func() { opened <- host.OpenChildren(s.Children, s.StateDir, log) }() // it waits for a program that it starts
 	built := build(agents, log)
 	err = <-opened
-	defer closeChildren(s.Children, log)
+	defer host.CloseChildren(s.Children, log)
 	if err = cmp.Or(err, built); err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	})
 	defer stop()
 	orphans.Go(func() { standard.ReapOrphans(ctx) })
-	orphans.Go(func() { restMemory(ctx) })
+	orphans.Go(func() { host.RestMemory(ctx) })
 	orphans.Go(func() { trusted.Prompt(ctx) })
 	if err := runAll(ctx, agents); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/host"
 	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
@@ -37,7 +38,7 @@ func checkStart(r *config.Resolved) {
 		r.Add(r.At("capabilities", "%w", err))
 	}
 	s.Children = standard.NewChildren()
-	if err := configureChildren(s.Children, s, oversight.Masker(s, hide)); err != nil {
+	if err := host.ConfigureChildren(s.Children, s, oversight.Masker(s, hide)); err != nil {
 		flag := "run-as"
 		switch {
 		case s.Sandbox != standard.SandboxOff || s.SandboxNetwork != standard.NetworkOpen || len(s.SandboxRead) > 0:

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package host
 
 // forgetProgram does nothing here.
 func forgetProgram() {}

@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"os"
@@ -22,7 +22,7 @@ func launchOf(s *config.Settings) (l standard.Launch, err error) {
 		}
 		l.Limits = append(l.Limits, limit)
 	}
-	if l.Sandbox, err = sandboxOf(s); err != nil {
+	if l.Sandbox, err = Sandbox(s); err != nil {
 		return l, err
 	}
 	l.Nice, l.Prefix = s.Nice, s.LaunchPrefix
@@ -36,9 +36,9 @@ func launchOf(s *config.Settings) (l standard.Launch, err error) {
 	return l, nil
 }
 
-// configureChildren sets it. mask makes what changes their output; nil for nothing. What cannot be
+// ConfigureChildren sets how the settings want commands to be started. mask makes what changes their output; nil for nothing. What cannot be
 // done here ends the program now.
-func configureChildren(children *standard.Children, s *config.Settings, mask func(env []string) standard.Masker) error {
+func ConfigureChildren(children *standard.Children, s *config.Settings, mask func(env []string) standard.Masker) error {
 	l, err := launchOf(s)
 	l.Mask = mask
 	if err == nil {
@@ -50,8 +50,8 @@ func configureChildren(children *standard.Children, s *config.Settings, mask fun
 	return nil
 }
 
-// sandboxOf is the sandbox that the settings want for commands; nil for none.
-func sandboxOf(s *config.Settings) (*standard.Sandbox, error) {
+// Sandbox is the sandbox that the settings want for commands; nil for none.
+func Sandbox(s *config.Settings) (*standard.Sandbox, error) {
 	if s.Sandbox == standard.SandboxOff {
 		switch {
 		case s.SandboxNetwork != standard.NetworkOpen:

@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 
 // Who waits for it in a stopped process that goes on is told so. That the machine was suspended cannot be tried here.
 func TestWoken(t *testing.T) {
-	woken, stop := watchWoken(2)
+	woken, stop := WatchWoken(2)
 	defer stop()
 	require.Len(t, woken, 2)
 	for _, c := range woken {

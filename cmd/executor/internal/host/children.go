@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"path/filepath"
@@ -9,10 +9,10 @@ import (
 	"github.com/agent-executor/executor/capabilities/standard"
 )
 
-// openChildren ends what an earlier executor left running, takes hold of what this one is going to start,
+// OpenChildren ends what an earlier executor left running, takes hold of what this one is going to start,
 // and says both. Of a process only the program is logged: its arguments are the brain's or the user's.
 // It is an error that a sandbox which is configured could not be opened.
-func openChildren(children *standard.Children, stateDir string, log *zap.Logger) error {
+func OpenChildren(children *standard.Children, stateDir string, log *zap.Logger) error {
 	report := children.Open(stateDir)
 	means := children.Means()
 	log.Info("child processes are kept hold of", zap.Bool("end_with_executor", means.ParentDeath), zap.Bool("labels", means.Labels),
@@ -35,8 +35,8 @@ func openChildren(children *standard.Children, stateDir string, log *zap.Logger)
 	return report.Sandbox
 }
 
-// closeChildren ends what is left when all sessions have ended.
-func closeChildren(children *standard.Children, log *zap.Logger) {
+// CloseChildren ends what is left when all sessions have ended.
+func CloseChildren(children *standard.Children, log *zap.Logger) {
 	for _, s := range children.Close() {
 		log.Error("a process survived the executor", zap.Int("pid", s.PID), zap.String("program", programOf(s.Command)), zap.String("reason", s.Reason))
 	}

@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"cmp"
@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchWoken makes n channels and tells each of the moments at which this process was away:
+// WatchWoken makes n channels and tells each of the moments at which this process was away:
 // the machine has woken from a suspend, or somebody let a stopped process go on. stop ends it.
 // On a system that cannot say there are none.
-func watchWoken(n int) (woken []<-chan struct{}, stop func()) {
+func WatchWoken(n int) (woken []<-chan struct{}, stop func()) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
 		return nil, func() {}

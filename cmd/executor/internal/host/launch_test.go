@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"testing"
@@ -38,7 +38,7 @@ func TestConfigureChildrenRefuses(t *testing.T) {
 	} {
 		s := config.Default()
 		change(&s)
-		err := configureChildren(standard.NewChildren(), &s, nil)
+		err := ConfigureChildren(standard.NewChildren(), &s, nil)
 		assert.ErrorContains(t, err, says)
 		assert.Equal(t, cli.ExitUsage, cli.Code(err))
 	}

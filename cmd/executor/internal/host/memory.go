@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"context"
@@ -16,9 +16,9 @@ const (
 	restBytes = 1 << 20
 )
 
-// restMemory gives memory back to the system when a burst of work is over: the runtime itself keeps what it
+// RestMemory gives memory back to the system when a burst of work is over: the runtime itself keeps what it
 // had at the peak for minutes, in a process that waits most of its life. It returns when ctx is done.
-func restMemory(ctx context.Context) {
+func RestMemory(ctx context.Context) {
 	ticker := time.NewTicker(restEvery)
 	defer ticker.Stop()
 	var r rest
