@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/agent"
 	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
@@ -136,9 +138,10 @@ func TestOpenStateDirsAreSaid(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, nobody.Close())
 	s.Brain = []string{"ws://" + nobody.Addr().String() + "/executor"}
-	each, err := forEachBrain(&s)
+	agents, _, err := agent.Plan(&s, cli.NewRedactor(io.Discard))
 	require.NoError(t, err)
-	dirs := []string{s.StateDir, filepath.Join(s.StateDir, brainsDir), each[0].StateDir}
+	own := agents[0].Options.StateDir
+	dirs := []string{s.StateDir, filepath.Dir(own), own}
 	var log bytes.Buffer
 	require.ErrorIs(t, run(t.Context(), &s, nil, &log), executor.ErrAttemptsExhausted)
 	require.NotContains(t, log.String(), "has mode", "those that are made here are private")

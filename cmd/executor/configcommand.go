@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/agent"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
@@ -47,7 +48,7 @@ executor doctor does. Exit code 2 when something is wrong; warnings change nothi
 // checkConfig prints what is wrong. The error has been said already.
 func checkConfig(r *config.Resolved, w io.Writer, asJSON bool) error {
 	if len(r.Problems) == 0 { // else what it says is not what was meant
-		checkStart(r)
+		agent.Check(r)
 	}
 	if r.Ignored != "" {
 		r.Warn(fmt.Sprintf("%s is not read: %s wins over it", r.Ignored, r.File))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/agent"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
@@ -232,7 +233,7 @@ func TestConfigCheckFindsWhatAStartFinds(t *testing.T) {
 		s.StateDir = filepath.Join(t.TempDir(), "state")
 		want := run(ctx, &s, nil, io.Discard)
 		require.Error(t, want, args)
-		checkStart(r)
+		agent.Check(r)
 		assert.NotEmpty(t, r.Problems, "%v: %v", args, want)
 		for _, p := range r.Problems {
 			assert.NotContains(t, p.Text, "\n")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/agent"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/doctor"
 	"github.com/agent-executor/executor/cmd/executor/internal/service"
@@ -56,7 +57,7 @@ prints a command that runs the doctor as the service is run.`,
 func diagnose(ctx context.Context, r *config.Resolved, hide *cli.Redactor) []doctor.Report {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
-	checks := append(doctorChecks(r, hide), doctor.Check{Name: "systemd", Run: service.Check})
+	checks := append(agent.Checks(r, hide), doctor.Check{Name: "systemd", Run: service.Check})
 	return doctor.Run(ctx, checks, checkTime)
 }
 

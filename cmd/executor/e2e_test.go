@@ -445,12 +445,12 @@ func TestRefusals(t *testing.T) {
 	first.says("registered")
 	other := filepath.Join(s.home, "copy")
 	require.Eventually(t, func() bool { // it is written just now, and then it is whole
-		files, err := filepath.Glob(filepath.Join(s.home, "state", "executor", brainsDir, "*", "state.json"))
+		files, err := filepath.Glob(filepath.Join(s.home, "state", "executor", "brains", "*", "state.json"))
 		if err != nil || len(files) != 1 {
 			return false
 		}
 		identity, err := os.ReadFile(files[0])
-		dir := filepath.Join(other, brainsDir, filepath.Base(filepath.Dir(files[0])))
+		dir := filepath.Join(other, "brains", filepath.Base(filepath.Dir(files[0])))
 		return err == nil && os.MkdirAll(dir, 0o700) == nil && os.WriteFile(filepath.Join(dir, "state.json"), identity, 0o600) == nil
 	}, 10*time.Second, 10*time.Millisecond)
 	s.run("--state-dir", other).says("registered")

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/agent"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
@@ -25,7 +26,7 @@ const watchEvery = 200 * time.Millisecond
 // is told to leave. Its methods may be called concurrently.
 type operation struct {
 	settings *config.Settings
-	agents   []*agent
+	agents   []*agent.Agent
 	started  time.Time
 	cancel   context.CancelFunc // ends all agents now
 	changed  func(executor.State)
@@ -40,7 +41,7 @@ func (o *operation) status() control.Status {
 	s := control.Status{PID: os.Getpid(), Version: executor.Version(), Started: o.started, StateDir: o.settings.StateDir, Config: o.settings.Config,
 		Systemd: os.Getenv("SYSTEMD_EXEC_PID") == strconv.Itoa(os.Getpid()), Stopping: o.stopping.Load()}
 	for _, a := range o.agents {
-		b := control.BrainStatus{Name: a.name, Status: a.ex.Status()}
+		b := control.BrainStatus{Name: a.Name, Status: a.Executor.Status()}
 		b.Brain = config.RedactURL(b.Brain)
 		s.Brains = append(s.Brains, b)
 	}
@@ -75,7 +76,7 @@ func (o *operation) drain(limit time.Duration) {
 		context.AfterFunc(ctx, cancel) // its end is the deadline
 	}
 	for _, a := range o.agents {
-		_ = a.ex.Drain(ctx)
+		_ = a.Executor.Drain(ctx)
 	}
 }
 

@@ -127,14 +127,14 @@ func (o *operation) reloadables(level zap.AtomicLevel) []reloadable {
 			c := executor.Changes{Workspace: &executor.Workspace{Roots: roots, PerSession: next.Workspace == "session"},
 				MaxSessions: next.MaxSessions, DrainTimeout: next.DrainTimeout}
 			for _, a := range o.agents {
-				if err := a.ex.CheckChanges(c); err != nil {
+				if err := a.Executor.CheckChanges(c); err != nil {
 					return nil, cli.Usagef("%w", err)
 				}
 			}
 			return func() {
 				for _, a := range o.agents {
-					if err := a.ex.Reconfigure(c); err != nil { // it was good a moment ago
-						a.log.Error("settings are not changed", zap.Error(err))
+					if err := a.Executor.Reconfigure(c); err != nil { // it was good a moment ago
+						a.Log.Error("settings are not changed", zap.Error(err))
 					}
 				}
 			}, nil

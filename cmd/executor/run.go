@@ -16,6 +16,7 @@ import (
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/executor/internal/agent"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/executor/internal/host"
@@ -92,7 +93,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	if err := host.ConfigureChildren(s.Children, s, oversight.Masker(s, hide)); err != nil {
 		return err
 	}
-	agents, warnings, err := plan(s, hide)
+	agents, warnings, err := agent.Plan(s, hide)
 	for _, text := range warnings {
 		log.Warn(text)
 	}
@@ -126,13 +127,13 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	watch := service.NewSupervision(manager, o.status, log)
 	o.changed = watch.Changed
 	for _, a := range agents {
-		a.options.OnState = watch.Changed
-		measured.Prepare(&a.options)
+		a.Options.OnState = watch.Changed
+		measured.Prepare(&a.Options)
 	}
 	woken, unwatch := host.WatchWoken(len(agents))
 	defer unwatch()
 	for i, c := range woken {
-		agents[i].options.Woken = c
+		agents[i].Options.Woken = c
 	}
 	trusted, err := oversight.Open(s, hide, log)
 	if err != nil {
@@ -140,25 +141,25 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	}
 	defer trusted.Close()
 	for _, a := range agents {
-		a.options.Decide = trusted.Decide
+		a.Options.Decide = trusted.Decide
 	}
 	opened := make(chan error, 1)
 	go func() { opened <- host.OpenChildren(s.Children, s.StateDir, log) }() // it waits for a program that it starts
-	built := build(agents, log)
+	built := agent.Build(agents, log)
 	err = <-opened
 	defer host.CloseChildren(s.Children, log)
 	if err = cmp.Or(err, built); err != nil {
 		return err
 	}
-	for _, dir := range ownDirs(s.StateDir, agents) {
+	for _, dir := range agent.OwnDirs(s.StateDir, agents) {
 		if warning := cli.StateDirWarning(dir); warning != "" {
 			log.Warn(warning)
 		}
 	}
 	for _, a := range agents {
-		log.Info("executor starts", zap.String("version", executor.Version()), zap.String("brain", config.RedactURL(a.options.URL)),
-			zap.String("proxy", a.proxy), zap.String("state_dir", a.options.StateDir), zap.String("config", s.Config),
-			zap.Strings("capabilities", names(a.capabilities)), zap.Strings("roots", config.RootNames(a.options.Workspace.Roots)))
+		log.Info("executor starts", zap.String("version", executor.Version()), zap.String("brain", config.RedactURL(a.Options.URL)),
+			zap.String("proxy", a.Proxy), zap.String("state_dir", a.Options.StateDir), zap.String("config", s.Config),
+			zap.Strings("capabilities", names(a.Capabilities)), zap.Strings("roots", config.RootNames(a.Options.Workspace.Roots)))
 	}
 
 	var orphans sync.WaitGroup
@@ -186,7 +187,7 @@ func run(ctx context.Context, s *config.Settings, warnings []string, w io.Writer
 	orphans.Go(func() { standard.ReapOrphans(ctx) })
 	orphans.Go(func() { host.RestMemory(ctx) })
 	orphans.Go(func() { trusted.Prompt(ctx) })
-	if err := runAll(ctx, agents); err != nil {
+	if err := agent.RunAll(ctx, agents); err != nil {
 		return err
 	}
 	log.Info("executor ended")

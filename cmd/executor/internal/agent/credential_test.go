@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"bytes"
@@ -39,9 +39,9 @@ func TestPrepareExchange(t *testing.T) {
 	hide := cli.NewRedactor(&bytes.Buffer{})
 	p, err := prepare(&s, hide)
 	require.NoError(t, err)
-	assert.NotNil(t, p.options.Credentials)
-	assert.Nil(t, p.options.Token)
-	assert.Empty(t, p.options.URL, "the exchange says where")
+	assert.NotNil(t, p.Options.Credentials)
+	assert.Nil(t, p.Options.Token)
+	assert.Empty(t, p.Options.URL, "the exchange says where")
 	assert.Equal(t, "[redacted]", hide.Redact(testKey))
 	require.Len(t, p.warnings, 1)
 	assert.Contains(t, p.warnings[0], "environment key file "+s.EnvironmentKeyFile+" has mode 0644")
@@ -49,7 +49,7 @@ func TestPrepareExchange(t *testing.T) {
 	s.Brain = []string{"wss://host/executor"}
 	p, err = prepare(&s, hide)
 	require.NoError(t, err)
-	assert.Equal(t, "wss://host/executor", p.options.URL)
+	assert.Equal(t, "wss://host/executor", p.Options.URL)
 }
 
 func TestPrepareRefusesExchange(t *testing.T) {

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"io"
@@ -21,7 +21,7 @@ import (
 // examine runs one of the doctor's checks.
 func examine(t *testing.T, r *config.Resolved, name string) doctor.Result {
 	t.Helper()
-	for _, c := range doctorChecks(r, cli.NewRedactor(io.Discard)) {
+	for _, c := range Checks(r, cli.NewRedactor(io.Discard)) {
 		if c.Name == name {
 			return c.Run(t.Context())
 		}
@@ -149,7 +149,7 @@ func TestDoctorLooksAtTheClientCertificate(t *testing.T) {
 	assertResult(t, examine(t, configtest.Resolve(t, "--brain", "wss://h/", "--client-cert", "/none", "--client-key", "/none"), "configuration"),
 		doctor.Fail, "client_cert and client_key", "correct it")
 	r := configtest.Resolve(t, "--brain", "wss://h/", "--client-key", "/none")
-	checkStart(r)
+	Check(r)
 	require.NotEmpty(t, r.Problems)
 	assert.Equal(t, "client_key", r.Problems[0].Key)
 	assert.Contains(t, r.Problems[0].Remedy, "--client-cert FILE")
@@ -160,7 +160,7 @@ func TestDoctorChecksEachBrain(t *testing.T) {
 	home := configtest.Isolate(t)
 	names := func(args ...string) string {
 		var list []string
-		for _, c := range doctorChecks(configtest.Resolve(t, args...), cli.NewRedactor(io.Discard)) {
+		for _, c := range Checks(configtest.Resolve(t, args...), cli.NewRedactor(io.Discard)) {
 			list = append(list, c.Name)
 		}
 		text := strings.Join(list, ", ")

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"bytes"
@@ -65,7 +65,7 @@ func TestTokensOfSeveralBrains(t *testing.T) {
 		s.Brain = append([]string(nil), brains...)
 		s.TokenFile = ""
 		c.change(&s)
-		agents, _, err := plan(&s, cli.NewRedactor(&bytes.Buffer{}))
+		agents, _, err := Plan(&s, cli.NewRedactor(&bytes.Buffer{}))
 		if c.says != "" {
 			require.ErrorContains(t, err, c.says)
 			assert.Equal(t, cli.ExitUsage, cli.Code(err))
@@ -76,16 +76,16 @@ func TestTokensOfSeveralBrains(t *testing.T) {
 		require.Len(t, agents, 3)
 		dirs := map[string]bool{}
 		for i, a := range agents {
-			assert.Equal(t, brains[i], a.options.URL)
-			assert.Equal(t, strings.TrimPrefix(brains[i], "ws://")[:11], a.name)
-			assert.Equal(t, filepath.Join(s.StateDir, "brains"), filepath.Dir(a.options.StateDir))
-			dirs[a.options.StateDir] = true
-			token, err := a.options.Token(t.Context())
+			assert.Equal(t, brains[i], a.Options.URL)
+			assert.Equal(t, strings.TrimPrefix(brains[i], "ws://")[:11], a.Name)
+			assert.Equal(t, filepath.Join(s.StateDir, "brains"), filepath.Dir(a.Options.StateDir))
+			dirs[a.Options.StateDir] = true
+			token, err := a.Options.Token(t.Context())
 			require.NoError(t, err)
 			assert.Equal(t, configtest.Token, token)
 		}
 		assert.Len(t, dirs, 3)
-		assert.NotSame(t, agents[0].capabilities[0], agents[1].capabilities[0], "each has its own")
+		assert.NotSame(t, agents[0].Capabilities[0], agents[1].Capabilities[0], "each has its own")
 		each, err := forEachBrain(&s)
 		require.NoError(t, err)
 		for i, one := range each {

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/agent-executor/executor/executor"
 )
 
-// checkStart adds what only a start would find: what the settings name is looked at.
+// Check adds what only a start would find: what the settings name is looked at.
 // It changes nothing and connects nowhere, and runs no program of the user's.
-func checkStart(r *config.Resolved) {
+func Check(r *config.Resolved) {
 	s := &r.Settings
 	hide := cli.NewRedactor(io.Discard)
 	before := len(r.Problems)
@@ -52,12 +52,12 @@ func checkStart(r *config.Resolved) {
 		return
 	}
 	// Whatever else a start refuses.
-	agents, _, err := plan(s, hide)
+	agents, _, err := Plan(s, hide)
 	if err != nil {
 		r.Add(config.Problemf("", "", "%s", hide.Redact(err.Error())))
 	}
 	for _, a := range agents {
-		if err := a.options.Check(); err != nil {
+		if err := a.Options.Check(); err != nil {
 			r.Add(config.Problemf("", "", "%s", hide.Redact(err.Error())))
 		}
 	}

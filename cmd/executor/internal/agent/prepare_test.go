@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"bytes"
@@ -37,16 +37,16 @@ func TestPrepareFillsEveryOption(t *testing.T) {
 	s.MinBackoff, s.MaxBackoff, s.RequestTimeout, s.DrainTimeout = 4, 5, 6, 7
 	p, err := prepare(&s, cli.NewRedactor(&bytes.Buffer{}))
 	require.NoError(t, err)
-	o := reflect.ValueOf(p.options)
+	o := reflect.ValueOf(p.Options)
 	for i := range o.NumField() {
 		name := o.Type().Field(i).Name
 		assert.Equal(t, slices.Contains(notPrepared, name), o.Field(i).IsZero(), "executor.Options.%s", name)
 	}
-	assert.Equal(t, executor.Workspace{Roots: []capabilities.Root{{Path: s.Root[0]}}, PerSession: true}, p.options.Workspace)
-	assert.Equal(t, []int{1, 2, 3}, []int{p.options.MaxSessions, p.options.MaxInFlight, p.options.InlineResultBytes})
-	assert.Equal(t, []time.Duration{4, 5, 6, 7}, []time.Duration{p.options.MinBackoff, p.options.MaxBackoff, p.options.RequestTimeout, p.options.DrainTimeout})
-	assert.Equal(t, []string{"n", "e", s.StateDir}, []string{p.options.Name, p.options.EnvironmentID, p.options.StateDir})
-	token, err := p.options.Token(t.Context())
+	assert.Equal(t, executor.Workspace{Roots: []capabilities.Root{{Path: s.Root[0]}}, PerSession: true}, p.Options.Workspace)
+	assert.Equal(t, []int{1, 2, 3}, []int{p.Options.MaxSessions, p.Options.MaxInFlight, p.Options.InlineResultBytes})
+	assert.Equal(t, []time.Duration{4, 5, 6, 7}, []time.Duration{p.Options.MinBackoff, p.Options.MaxBackoff, p.Options.RequestTimeout, p.Options.DrainTimeout})
+	assert.Equal(t, []string{"n", "e", s.StateDir}, []string{p.Options.Name, p.Options.EnvironmentID, p.Options.StateDir})
+	token, err := p.Options.Token(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, configtest.Token, token)
 	_, err = os.Stat(s.StateDir)

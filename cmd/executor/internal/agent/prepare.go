@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"context"
@@ -14,20 +14,12 @@ import (
 	"github.com/agent-executor/executor/protocol/rpc"
 )
 
-// noMCPOverHTTP says why the brain does not name servers that are reached over HTTP; "" when it may.
-func noMCPOverHTTP(s *config.Settings) string {
-	if s.Sandbox == standard.SandboxOff || s.SandboxNetwork == standard.NetworkOpen {
-		return ""
-	}
-	return fmt.Sprintf("commands of this executor are in a sandbox with the network %s, and the executor connects nowhere in their place; the user can configure the server in mcp_servers", s.SandboxNetwork)
-}
-
 // prepared is what the settings of one brain mean.
 type prepared struct {
-	options      executor.Options
-	capabilities []capabilities.Capability
+	Options      executor.Options
+	Capabilities []capabilities.Capability
 	hidden       []capabilities.Capability // that only listen
-	proxy        string                    // without credentials
+	Proxy        string                    // without credentials
 	tls          *tlsFiles
 	warnings     []string
 }
@@ -39,7 +31,7 @@ func prepare(s *config.Settings, hide *cli.Redactor) (p prepared, err error) {
 	if err != nil {
 		return p, err
 	}
-	if p.proxy, err = proxyOf(brainURL, hide); err != nil {
+	if p.Proxy, err = proxyOf(brainURL, hide); err != nil {
 		return p, err
 	}
 	roots, err := config.Roots(s.Root)
@@ -69,7 +61,7 @@ func prepare(s *config.Settings, hide *cli.Redactor) (p prepared, err error) {
 	if s.MaxBackoff < s.MinBackoff {
 		return p, cli.Usagef("max_backoff %v is less than min_backoff %v", s.MaxBackoff, s.MinBackoff)
 	}
-	p.options = executor.Options{
+	p.Options = executor.Options{
 		URL:               brainURL.String(),
 		Insecure:          s.Insecure,
 		Token:             token,
@@ -89,7 +81,7 @@ func prepare(s *config.Settings, hide *cli.Redactor) (p prepared, err error) {
 		InlineResultBytes: s.InlineResultBytes,
 	}
 	if s.Dialect == "bma" {
-		p.options.Dialects = rpc.BMA()
+		p.Options.Dialects = rpc.BMA()
 	}
 	offered := standard.Config{Roots: roots, InlineResultBytes: s.InlineResultBytes, Secrets: s.Secrets, Children: s.Children}
 	offered.GitSubcommands, offered.GitHooks, offered.GitFilters = s.GitSubcommands, s.GitHooks, s.GitFilters
@@ -105,10 +97,18 @@ func prepare(s *config.Settings, hide *cli.Redactor) (p prepared, err error) {
 	}
 	p.hidden = []capabilities.Capability{oversight.SessionSecrets(hide.Secrets())}
 	if s.RedactOutput {
-		p.options.Wrap = oversight.MaskResults(hide.Secrets())
+		p.Options.Wrap = oversight.MaskResults(hide.Secrets())
 	}
-	if p.capabilities, err = standard.Select(standard.All(offered), s.Capabilities); err != nil {
+	if p.Capabilities, err = standard.Select(standard.All(offered), s.Capabilities); err != nil {
 		return p, cli.Usagef("capabilities: %w", err)
 	}
 	return p, nil
+}
+
+// noMCPOverHTTP says why the brain does not name servers that are reached over HTTP; "" when it may.
+func noMCPOverHTTP(s *config.Settings) string {
+	if s.Sandbox == standard.SandboxOff || s.SandboxNetwork == standard.NetworkOpen {
+		return ""
+	}
+	return fmt.Sprintf("commands of this executor are in a sandbox with the network %s, and the executor connects nowhere in their place; the user can configure the server in mcp_servers", s.SandboxNetwork)
 }

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"context"
@@ -14,7 +14,8 @@ import (
 	"github.com/agent-executor/executor/protocol/rpc"
 )
 
-func doctorChecks(r *config.Resolved, hide *cli.Redactor) []doctor.Check {
+// Checks are the doctor's, of settings: the configuration, the way to each brain, and this machine.
+func Checks(r *config.Resolved, hide *cli.Redactor) []doctor.Check {
 	s := &r.Settings
 	configuration := checkConfiguration(r) // now: it fills in what the others look at
 	checks := []doctor.Check{
@@ -32,7 +33,7 @@ func checkConfiguration(r *config.Resolved) doctor.Result {
 	own := map[string]bool{"token_file": true, "environment_key_file": true, "root": true, "state_dir": true}
 	warnings := slices.Concat(r.Warnings, config.PolicyWarnings(&r.Settings)) // the others of a start have checks of their own
 	if len(r.Problems) == 0 {
-		checkStart(r)
+		Check(r)
 	}
 	var texts []string
 	for _, p := range r.Problems {
