@@ -19,7 +19,7 @@ func Resolve(flags *pflag.FlagSet, given *Settings, environ []string) (s Setting
 	return r.Settings, r.Warnings, r.Err()
 }
 
-// ResolveAll is resolve with all that is wrong, and with where everything came from.
+// ResolveAll is Resolve with all that is wrong, and with where everything came from.
 func ResolveAll(flags *pflag.FlagSet, given *Settings, environ []string) *Resolved {
 	r := &Resolved{Settings: Default(), Origins: map[string]Origin{}}
 	s := &r.Settings

@@ -74,7 +74,7 @@ type Settings struct {
 
 	MetricsListen string
 
-	// Those of one brain, taken from the lists above; see forEachBrain.
+	// Those of one brain, taken from the lists above by package agent.
 	TokenFile    string
 	TokenCommand string
 	Secrets      []string // what no command is to see
