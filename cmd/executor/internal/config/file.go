@@ -23,7 +23,7 @@ const maxConfig = 1 << 20
 // loadFile applies the file that is named, which has to be there, or the first of
 // the default places that is: the user's, else the system's, never both.
 func (r *Resolved) loadFile(named string) {
-	places := Places()
+	places := filePlaces()
 	if named != "" {
 		places = []string{named}
 	}

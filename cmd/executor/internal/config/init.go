@@ -17,7 +17,7 @@ import (
 
 // FileArgument is what names the file to other commands, where they would not find it.
 func FileArgument(path string) string {
-	for _, place := range Places() {
+	for _, place := range filePlaces() {
 		if place == path {
 			return ""
 		}

@@ -46,7 +46,7 @@ func TestConfigInitHasEveryDefault(t *testing.T) {
 
 func TestUserWinsOverSystem(t *testing.T) {
 	home := isolate(t)
-	assert.Equal(t, []string{filepath.Join(home, ".config", "executor", "config.yaml"), SystemFile}, Places())
+	assert.Equal(t, []string{filepath.Join(home, ".config", "executor", "config.yaml"), SystemFile}, filePlaces())
 	t.Setenv("HOME", "")
-	assert.Equal(t, []string{SystemFile}, Places())
+	assert.Equal(t, []string{SystemFile}, filePlaces())
 }

@@ -16,8 +16,8 @@ import (
 // SystemFile is read when the user has none.
 const SystemFile = "/etc/executor/config.yaml"
 
-// Places are where a file is looked for when none is named.
-func Places() []string {
+// filePlaces are where a file is looked for when none is named.
+func filePlaces() []string {
 	if own := cli.DefaultConfigFile("executor"); own != "" {
 		return []string{own, SystemFile}
 	}
