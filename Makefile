@@ -56,7 +56,7 @@ soak: ## both ends, the network and the machine fail at random for SOAK (10m); t
 	EXECUTOR_SOAK=$(SOAK) $(GO) test -run '^TestSoak$$' -count 1 -timeout 0 -v ./cmd/executor
 
 docs: ## what is made from the code: units, tables of the README and of PROTOCOL.md
-	$(GO) test ./cmd/executor -run UpToDate -update
+	$(GO) test ./cmd/executor/internal/config ./cmd/executor/internal/service -run UpToDate -update
 	$(GO) test ./protocol -run TestDocument -update
 
 packages: ## .deb and .rpm, into bin/packages, for GOARCH

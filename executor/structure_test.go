@@ -91,6 +91,21 @@ var mayImport = map[string][]string{
 	"protocol":       {},
 }
 
+// parts is where those of the executor's program are, and partsUse which of the others each may use.
+const parts = "cmd/executor/internal/"
+
+var partsUse = map[string][]string{
+	"config":            {},
+	"config/configtest": {"config"},
+	"control":           {},
+	"doctor":            {},
+	"host":              {"config"},
+	"metrics":           {"control"},
+	"oversight":         {"config", "control"},
+	"service":           {"config", "control", "doctor"},
+	"agent":             {"config", "doctor", "host", "oversight"},
+}
+
 // Imports go one way.
 func TestImports(t *testing.T) {
 	all := listed(t)
@@ -115,7 +130,13 @@ func TestImports(t *testing.T) {
 			}
 			require.True(t, ok, "%s must not use %s", p.path, path)
 		}
+		part, isPart := strings.CutPrefix(p.path, parts)
+		uses, known := partsUse[part]
+		require.True(t, known || !isPart, "%s is a new part: say in partsUse what it may use", p.path)
 		for _, dep := range p.Imports {
+			if other, ok := strings.CutPrefix(dep, module+parts); ok && isPart {
+				require.Contains(t, uses, other, "%s must not use %s", p.path, other)
+			}
 			if strings.HasPrefix(dep, "github.com/sourcegraph/jsonrpc2") || strings.HasPrefix(dep, "github.com/gorilla/websocket") {
 				require.True(t, below(p.path, "protocol/rpc"), "%s must not import %s: only protocol/rpc does", p.path, dep)
 			}

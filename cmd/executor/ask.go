@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -23,12 +25,12 @@ const (
 
 // askFlags adds the flags by which a running agent is found: those of the same names of
 // executor run.
-func askFlags(c *cobra.Command) (given *settings) {
-	given = new(defaultSettings())
+func askFlags(c *cobra.Command) (given *config.Settings) {
+	given = new(config.Default())
 	all := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	addFlags(all, given)
+	config.AddFlags(all, given)
 	c.Flags().AddFlag(all.Lookup("state-dir"))
-	c.Flags().AddFlag(all.Lookup(configFlag))
+	c.Flags().AddFlag(all.Lookup(config.FileFlag))
 	return given
 }
 
@@ -36,7 +38,7 @@ func askFlags(c *cobra.Command) (given *settings) {
 // configuration file mean. The file is not looked at where one of the others says the
 // directory, so that a broken one keeps nobody from asking. Where nothing says it, and no
 // agent of this user runs, the system's service is asked.
-func clientOf(cmd *cobra.Command, given *settings) (*cli.Client, error) {
+func clientOf(cmd *cobra.Command, given *config.Settings) (*cli.Client, error) {
 	client := func(dir string) (*cli.Client, error) {
 		abs, err := filepath.Abs(dir)
 		if err != nil {
@@ -44,7 +46,7 @@ func clientOf(cmd *cobra.Command, given *settings) (*cli.Client, error) {
 		}
 		return &cli.Client{Program: "executor", Start: "executor run", Dir: abs, Patience: askPatience}, nil
 	}
-	variables, _ := readVariables(os.Environ())
+	variables, _ := config.ReadVariables(os.Environ())
 	dir := variables["EXECUTOR_STATE_DIR"]
 	if cmd.Flags().Changed("state-dir") {
 		dir = given.StateDir
@@ -53,9 +55,9 @@ func clientOf(cmd *cobra.Command, given *settings) (*cli.Client, error) {
 		}
 	}
 	if dir != "" {
-		return client(expandHome(dir))
+		return client(config.ExpandHome(dir))
 	}
-	s, _, err := resolve(cmd.Flags(), given, os.Environ())
+	s, _, err := config.Resolve(cmd.Flags(), given, os.Environ())
 	if err != nil {
 		return nil, err
 	}
@@ -98,13 +100,13 @@ lease, sessions, running calls, processes, results that are owed, and the last e
 It is asked over the control socket in its state directory, as the same user or as root.
 The exit code is 0 when it answers, whatever its state, and 1 when none runs.`,
 	}, func(cmd *cobra.Command, client *cli.Client) error {
-		var s programStatus
+		var s control.Status
 		if err := client.Do(cmd.Context(), http.MethodGet, "/status", nil, &s); err != nil {
 			return err
 		}
 		if cli.JSON(cmd) {
 			return cli.WriteJSON(cmd.OutOrStdout(), s)
 		}
-		return printStatus(cmd.OutOrStdout(), s, time.Now())
+		return control.PrintStatus(cmd.OutOrStdout(), s, time.Now())
 	})
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/audit"
 )
@@ -30,7 +32,7 @@ Each line carries the hash of the one before it; --verify reads all of them and 
 are missing or changed, with exit code 1. What was decided and has no end before the next
 start was cut off. With --output json each line is one object, as in the files.`,
 	}, func(cmd *cobra.Command, client *cli.Client) error {
-		dir := filepath.Join(client.Dir, auditDir)
+		dir := filepath.Join(client.Dir, oversight.AuditDir)
 		if verify {
 			return verifyAudit(cmd, client.Dir, dir)
 		}
@@ -57,7 +59,7 @@ start was cut off. With --output json each line is one object, as in the files.`
 
 func noAudit(err error, dir string) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no audit log in %s; an executor that runs writes one, name its --state-dir", quote(dir))
+		return fmt.Errorf("there is no audit log in %s; an executor that runs writes one, name its --state-dir", capabilities.QuoteName(dir))
 	}
 	return err
 }
@@ -117,7 +119,7 @@ func verifyAudit(cmd *cobra.Command, state, dir string) error {
 }
 
 func printReport(w io.Writer, r auditReport) error {
-	fmt.Fprintf(w, "%s in %s, number %d to %d\n", plural(int(r.Lines), "line"), plural(r.Files, "file"), r.First, r.Last)
+	fmt.Fprintf(w, "%s in %s, number %d to %d\n", cli.Count(int(r.Lines), "line", "lines"), cli.Count(r.Files, "file", "files"), r.First, r.Last)
 	if r.Rotated {
 		fmt.Fprintf(w, "the lines before %d were too old to be kept\n", r.First)
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
+	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor/audit"
 )
@@ -27,9 +29,9 @@ func auditOf(t *testing.T, state string, args ...string) (out string, err error)
 }
 
 func TestVerifyAudit(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	state := t.TempDir()
-	dir := filepath.Join(state, auditDir)
+	dir := filepath.Join(state, oversight.AuditDir)
 	_, err := auditOf(t, state)
 	assert.ErrorContains(t, err, "there is no audit log in "+dir)
 

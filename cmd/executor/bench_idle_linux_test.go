@@ -146,7 +146,7 @@ func BenchmarkIdle(b *testing.B) {
 			}
 		}
 		h, w := started(b, dir, hello), started(b, dir, holder, "ws://"+l.Addr().String()+"/bare")
-		time.Sleep(restEvery * 5 / 2) // the start is over
+		time.Sleep(38 * time.Second) // it has looked twice whether the start is over
 		first := residentKB(b, p.Process.Pid)
 		cpu := cpuOfThreads(b, p.Process.Pid)
 		time.Sleep(idleFor)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,89 +19,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/agent"
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 	"github.com/agent-executor/executor/protocol/brain"
 )
-
-func TestStateDirOfABrain(t *testing.T) {
-	of := func(raw string) string {
-		u, err := url.Parse(raw)
-		require.NoError(t, err)
-		return stateDirOf("/state", u)
-	}
-	for raw, name := range map[string]string{
-		"wss://brain.example/executor":        "brain.example-executor",
-		"ws://127.0.0.1:7070/executor":        "127.0.0.1-7070-executor",
-		"ws://[::1]:7070/x":                   "1-7070-x",
-		"unix:///run/brain/b.sock":            "run-brain-b.sock",
-		"unix+listen:///run/../%2e%2e/x":      "run-..-..-x",
-		"wss://h/?key=geheim":                 "h",
-		"wss://h/" + strings.Repeat("a", 100): "h-" + strings.Repeat("a", 38),
-		"wss://BÜCHER.example/":               "b-cher.example",
-	} {
-		dir := of(raw)
-		assert.Equal(t, "/state/brains", filepath.Dir(dir), raw)
-		assert.Regexp(t, "^"+strings.ReplaceAll(name, ".", `\.`)+"-[0-9a-f]{8}$", filepath.Base(dir), raw)
-	}
-	assert.Equal(t, of("wss://h/a"), of("wss://h/a"))
-	assert.NotEqual(t, of("wss://h/a"), of("ws://h/a"))
-	assert.NotEqual(t, of("wss://h/?key=a"), of("wss://h/?key=b"))
-}
-
-func TestTokensOfSeveralBrains(t *testing.T) {
-	brains := []string{"ws://127.0.0.1:1/a", "ws://127.0.0.1:2/b", "ws://127.0.0.1:3/c"}
-	var files []string
-	for range brains {
-		files = append(files, writeFile(t, "token", testToken))
-	}
-	for _, c := range []struct {
-		change func(*settings)
-		files  []string
-		says   string
-	}{
-		{func(s *settings) { s.TokenFiles = files[:1] }, []string{files[0], files[0], files[0]}, ""},
-		{func(s *settings) { s.TokenFiles = files }, files, ""},
-		{func(s *settings) { s.TokenFiles = files[:2] }, nil, "token_file: 2 are given for 3 brains; give one for all, or one for each in the same order"},
-		{func(s *settings) { s.TokenFiles = append(files, files[0]) }, nil, "token_file: 4 are given for 3 brains"},
-		{func(s *settings) { s.TokenCommands = []string{"a", "b"} }, nil, "token_command: 2 are given for 3 brains"},
-		{func(s *settings) { s.TokenFiles, s.TokenCommands = files, []string{"a"} }, nil, "are both given"},
-		{func(s *settings) { s.Brain = append(s.Brain, brains[1]) }, nil, "brain ws://127.0.0.1:2/b is given twice"},
-		{func(s *settings) { s.Brain = append(s.Brain, "wss://u:geheim99@h/") }, nil, "the credential is given by --token-file"},
-		{func(s *settings) { s.Brain = nil }, nil, "no brain to connect to"},
-	} {
-		s := working(t)
-		s.Brain = append([]string(nil), brains...)
-		s.TokenFile = ""
-		c.change(&s)
-		agents, _, err := plan(&s, cli.NewRedactor(&bytes.Buffer{}))
-		if c.says != "" {
-			require.ErrorContains(t, err, c.says)
-			assert.Equal(t, cli.ExitUsage, cli.Code(err))
-			assert.NotContains(t, err.Error(), "geheim99")
-			continue
-		}
-		require.NoError(t, err)
-		require.Len(t, agents, 3)
-		dirs := map[string]bool{}
-		for i, a := range agents {
-			assert.Equal(t, brains[i], a.options.URL)
-			assert.Equal(t, strings.TrimPrefix(brains[i], "ws://")[:11], a.name)
-			assert.Equal(t, filepath.Join(s.StateDir, "brains"), filepath.Dir(a.options.StateDir))
-			dirs[a.options.StateDir] = true
-			token, err := a.options.Token(t.Context())
-			require.NoError(t, err)
-			assert.Equal(t, testToken, token)
-		}
-		assert.Len(t, dirs, 3)
-		assert.NotSame(t, agents[0].capabilities[0], agents[1].capabilities[0], "each has its own")
-		each, err := forEachBrain(&s)
-		require.NoError(t, err)
-		for i, one := range each {
-			assert.Equal(t, c.files[i], one.TokenFile)
-		}
-	}
-}
 
 // Two brains in one process, each with its own token, sessions, identity and state; one
 // that refuses for good does not end the other; adding one keeps the first's identity.
@@ -182,8 +106,8 @@ func hostOf(raw string) string {
 
 // All that refuse: the exit code is that of the first, when the last has gone.
 func TestAllBrainsRefuse(t *testing.T) {
-	isolate(t)
-	s := working(t)
+	configtest.Isolate(t)
+	s := configtest.Working(t)
 	refusing := brain.New(brain.Options{Authenticate: func(r *http.Request) (brain.Principal, error) {
 		return brain.Principal{EnvironmentID: "theirs"}, nil
 	}})
@@ -208,15 +132,16 @@ func TestOpenStateDirsAreSaid(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes mean nothing here")
 	}
-	s := working(t)
+	s := configtest.Working(t)
 	s.MaxAttempts = 1
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, nobody.Close())
 	s.Brain = []string{"ws://" + nobody.Addr().String() + "/executor"}
-	each, err := forEachBrain(&s)
+	agents, _, err := agent.Plan(&s, cli.NewRedactor(io.Discard))
 	require.NoError(t, err)
-	dirs := []string{s.StateDir, filepath.Join(s.StateDir, brainsDir), each[0].StateDir}
+	own := agents[0].Options.StateDir
+	dirs := []string{s.StateDir, filepath.Dir(own), own}
 	var log bytes.Buffer
 	require.ErrorIs(t, run(t.Context(), &s, nil, &log), executor.ErrAttemptsExhausted)
 	require.NotContains(t, log.String(), "has mode", "those that are made here are private")

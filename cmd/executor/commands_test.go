@@ -5,11 +5,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 )
 
 // A command that is made alone is the same as among all the others.
 func TestRootForOneCommand(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	all := newRoot()
 	for _, c := range commands() {
 		want, _, err := all.Find([]string{c.name})

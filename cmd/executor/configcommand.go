@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/agent"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -22,7 +24,7 @@ func configCommand() *cobra.Command {
 }
 
 func configCheckCommand() *cobra.Command {
-	given := defaultSettings()
+	given := config.Default()
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Say all that is wrong with the configuration",
@@ -34,72 +36,84 @@ executor doctor does. Exit code 2 when something is wrong; warnings change nothi
 ` + configPrecedence,
 		Example: "  executor config check --config /etc/executor/config.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := resolveAll(cmd.Flags(), &given, os.Environ())
+			r := config.ResolveAll(cmd.Flags(), &given, os.Environ())
 			return checkConfig(r, cmd.OutOrStdout(), cli.JSON(cmd))
 		},
 	}
-	addFlags(c.Flags(), &given)
+	config.AddFlags(c.Flags(), &given)
 	c.Flags().SortFlags = false
 	return c
 }
 
 // checkConfig prints what is wrong. The error has been said already.
-func checkConfig(r *resolved, w io.Writer, asJSON bool) error {
-	if len(r.problems) == 0 { // else what it says is not what was meant
-		r.checkStart()
+func checkConfig(r *config.Resolved, w io.Writer, asJSON bool) error {
+	if len(r.Problems) == 0 { // else what it says is not what was meant
+		agent.Check(r)
 	}
-	if r.ignored != "" {
-		r.warn(fmt.Sprintf("%s is not read: %s wins over it", r.ignored, r.file))
+	if r.Ignored != "" {
+		r.Warn(fmt.Sprintf("%s is not read: %s wins over it", r.Ignored, r.File))
 	}
-	err := printCheck(r, w, asJSON)
-	if err == nil && len(r.problems) > 0 {
-		err = &cli.Exit{Code: cli.ExitUsage, Err: r.err(), Quiet: true}
+	err := config.PrintCheck(r, w, asJSON)
+	if err == nil && len(r.Problems) > 0 {
+		err = &cli.Exit{Code: cli.ExitUsage, Err: r.Err(), Quiet: true}
 	}
 	return err
 }
 
-func printCheck(r *resolved, w io.Writer, asJSON bool) error {
-	if asJSON {
-		return cli.WriteJSON(w, struct {
-			OK       bool      `json:"ok"`
-			File     string    `json:"file"` // "" = none
-			Problems []problem `json:"problems"`
-			Warnings []string  `json:"warnings"`
-		}{len(r.problems) == 0, r.file, append([]problem{}, r.problems...), append([]string{}, r.warnings...)})
-	}
-	for _, p := range r.problems {
-		if _, err := fmt.Fprintf(w, "problem: %s\n", cli.Line(p.say(true))); err != nil {
+func configInitCommand() *cobra.Command {
+	given := config.Default()
+	var force bool
+	c := &cobra.Command{
+		Use:   "init",
+		Short: "Write a configuration file with every setting explained",
+		Long: `Write a configuration file with every setting explained: commented out with its default, but
+for those that are given as flags, which are those of executor run. It goes to --config, else to the
+user's default place, whose directories are made. A file that is there is only replaced with --force.`,
+		Example: `  executor config init --brain wss://brain.example/executor --token-file ~/.config/executor/token --root ~/project`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := config.Init(cmd.Flags(), &given, force)
+			if err != nil {
+				return err
+			}
+			if cli.JSON(cmd) {
+				return cli.WriteJSON(cmd.OutOrStdout(), struct {
+					File string `json:"file"`
+				}{path})
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is written; edit it, then run: executor config check%s && executor doctor%s\n",
+				cli.Line(path), config.FileArgument(path), config.FileArgument(path))
 			return err
-		}
+		},
 	}
-	for _, text := range r.warnings {
-		if _, err := fmt.Fprintf(w, "warning: %s\n", cli.Line(text)); err != nil {
-			return err
-		}
-	}
-	_, err := fmt.Fprintf(w, "%s: %s\n", cli.Line(fileOrNone(r.file)), verdict(r))
-	return err
+	config.AddFlags(c.Flags(), &given)
+	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	c.Flags().SortFlags = false
+	return c
 }
 
-func verdict(r *resolved) string {
-	switch n := len(r.problems); n {
-	case 0:
-		return "ok, with " + plural(len(r.origins), "setting") + " that are not the default's"
-	default:
-		return plural(n, "problem")
-	}
-}
+func configShowCommand() *cobra.Command {
+	given := config.Default()
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Show the effective settings, and where each comes from",
+		Long: `Show the effective settings of executor run with the same flags, and where each comes from: a
+flag, a variable, a line of the file, or the default. What may be secret is not shown.
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+` + configPrecedence,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r := config.ResolveAll(cmd.Flags(), &given, os.Environ())
+			for _, text := range r.Warnings {
+				if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", cli.Line(text)); err != nil {
+					return err
+				}
+			}
+			if err := r.Err(); err != nil {
+				return err
+			}
+			return config.Show(r, cmd.OutOrStdout(), cli.JSON(cmd))
+		},
 	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func fileOrNone(path string) string {
-	if path == "" {
-		return "no configuration file"
-	}
-	return path
+	config.AddFlags(c.Flags(), &given)
+	c.Flags().SortFlags = false
+	return c
 }

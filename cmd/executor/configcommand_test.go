@@ -3,17 +3,18 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
-	"reflect"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/agent"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -30,7 +31,7 @@ func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
 }
 
 func TestConfigInit(t *testing.T) {
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	work := t.TempDir()
 	t.Chdir(work)
 	path := filepath.Join(home, ".config", "executor", "config.yaml")
@@ -48,15 +49,15 @@ func TestConfigInit(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, entries, 1, "nothing else is left")
 
-	r := resolveArgs(t)
-	require.Empty(t, r.problems)
-	assert.Equal(t, path, r.file)
-	want := defaultSettings()
+	r := configtest.Resolve(t)
+	require.Empty(t, r.Problems)
+	assert.Equal(t, path, r.File)
+	want := config.Default()
 	want.Brain, want.Root = []string{"wss://brain.example/executor", "unix:///run/b"}, []string{filepath.Join(work, "sub:ro")}
 	want.StateDir, want.DrainTimeout, want.Insecure, want.MaxSessions = filepath.Join(home, "state"), 40*time.Second, true, 3
 	want.ExecTools, want.Name, want.TokenCommands = []string{`{"command":["a b","010"],"name":"no"}`}, "yes: # no", []string{"a\nb"}
 	want.Config = path
-	assert.Equal(t, want, r.settings)
+	assert.Equal(t, want, r.Settings)
 
 	before, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -68,7 +69,7 @@ func TestConfigInit(t *testing.T) {
 	assert.Equal(t, before, after)
 	_, _, err = command(t, "config", "init", "--force")
 	require.NoError(t, err)
-	assert.Empty(t, resolveArgs(t).origins, "all is commented out")
+	assert.Empty(t, configtest.Resolve(t).Origins, "all is commented out")
 
 	_, _, err = command(t, "config", "init", "--config", filepath.Join(home, "x.yaml"), "--max-sessions", "0")
 	assert.ErrorContains(t, err, "--max-sessions: 0: want more than 0")
@@ -82,7 +83,7 @@ func TestConfigInit(t *testing.T) {
 
 // A link to the file stays one, and what it leads to is replaced.
 func TestConfigInitThroughALink(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	dir := t.TempDir()
 	real, link := filepath.Join(dir, "real.yaml"), filepath.Join(dir, "link.yaml")
 	require.NoError(t, os.WriteFile(real, []byte("name: a\n"), 0o600))
@@ -97,35 +98,8 @@ func TestConfigInitThroughALink(t *testing.T) {
 	assert.Contains(t, string(raw), "#name:")
 }
 
-// What is commented out is the default: with every line taken in, nothing changes.
-func TestConfigInitHasEveryDefault(t *testing.T) {
-	isolate(t)
-	dir := t.TempDir()
-	path := filepath.Join(dir, "config.yaml")
-	_, _, err := command(t, "config", "init", "--config", path)
-	require.NoError(t, err)
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	for _, row := range table {
-		if row.flag != configFlag {
-			assert.Regexp(t, "(?m)^#"+row.key()+":", string(raw))
-		}
-	}
-	for line := range strings.Lines(string(raw)) {
-		assert.LessOrEqual(t, len([]rune(line)), commentWidth+2, "it can be read in a terminal")
-	}
-	all := regexp.MustCompile(`(?m)^#(\w+:)`).ReplaceAllString(string(raw), "$1")
-	require.NoError(t, os.WriteFile(path, []byte(all), 0o600))
-	r := resolveArgs(t, "--config", path)
-	require.Empty(t, r.problems)
-	want := defaultSettings()
-	want.Config = path
-	assert.True(t, reflect.DeepEqual(want, r.settings))
-	assert.Greater(t, len(r.origins), 10)
-}
-
 func TestConfigShow(t *testing.T) {
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	file := filepath.Join(home, "c.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("max_sessions: 3\nbrain: 'wss://h/x?key=geheim99'\nbase_url: https://u:geheim99@h\ntoken_command: echo geheim99\n"+
 		"launch_prefix: [run, -e, API_TOKEN=geheim99, --password, geheim99, 'https://u:geheim99@h/']\nexec_tools: {name: a, command: [curl, -H, 'Authorization: Bearer geheim99']}\n"), 0o600))
@@ -141,7 +115,7 @@ func TestConfigShow(t *testing.T) {
 	assert.Contains(t, errs, "unknown variable EXECUTOR_BRIAN is ignored; did you mean EXECUTOR_BRAIN?")
 	shown := filepath.Join(home, "shown.yaml")
 	require.NoError(t, os.WriteFile(shown, []byte(out), 0o600))
-	assert.Empty(t, resolveArgs(t, "--config", shown).problems, "it is a configuration itself")
+	assert.Empty(t, configtest.Resolve(t, "--config", shown).Problems, "it is a configuration itself")
 
 	out, _, err = command(t, "config", "show", "--config", file, "--drain-timeout", "1m", "--output", "json")
 	require.NoError(t, err)
@@ -151,27 +125,36 @@ func TestConfigShow(t *testing.T) {
 		Settings []shown2
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
-	assert.Len(t, got.Settings, len(table)-1)
 	byKey := map[string]shown2{}
 	for _, e := range got.Settings {
 		byKey[e.Key] = e
 	}
-	assert.Equal(t, shown2{"max_sessions", 3.0, origin{Kind: "file", Name: file, Line: 1}}, byKey["max_sessions"])
-	assert.Equal(t, shown2{"drain_timeout", "1m0s", origin{Kind: "flag", Name: "--drain-timeout"}}, byKey["drain_timeout"])
-	assert.Equal(t, origin{Kind: "variable", Name: "EXECUTOR_NAME"}, byKey["name"].Origin)
-	assert.Equal(t, origin{Kind: "default"}, byKey["log_level"].Origin)
+	assert.Equal(t, shown2{"max_sessions", 3.0, config.Origin{Kind: "file", Name: file, Line: 1}}, byKey["max_sessions"])
+	assert.Equal(t, shown2{"drain_timeout", "1m0s", config.Origin{Kind: "flag", Name: "--drain-timeout"}}, byKey["drain_timeout"])
+	assert.Equal(t, config.Origin{Kind: "variable", Name: "EXECUTOR_NAME"}, byKey["name"].Origin)
+	assert.Equal(t, config.Origin{Kind: "default"}, byKey["log_level"].Origin)
+
+	for _, key := range []string{"brain", "policy", "metrics_listen"} {
+		assert.Contains(t, byKey, key)
+	}
+	assert.NotContains(t, byKey, "config")
 
 	_, _, err = command(t, "config", "show", "--max-sessions", "0")
 	assert.Equal(t, cli.ExitUsage, cli.Code(err))
 }
 
-type shown2 = shown
+// shown2 is a setting in the answer.
+type shown2 struct {
+	Key    string
+	Value  any
+	Origin config.Origin
+}
 
 func TestConfigCheck(t *testing.T) {
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	file := filepath.Join(home, "c.yaml")
 	token := filepath.Join(home, "token")
-	require.NoError(t, os.WriteFile(token, []byte(testToken), 0o644))
+	require.NoError(t, os.WriteFile(token, []byte(configtest.Token), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(home, "plain"), nil, 0o600))
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
 
@@ -200,6 +183,11 @@ func TestConfigCheck(t *testing.T) {
 		assert.Contains(t, out, line)
 	}
 
+	write("brain: wss://brain.example/executor\npolicy: {tool: bahs, action: deny}\n")
+	out, _, err = command(t, "config", "check", "--config", file)
+	require.NoError(t, err)
+	assert.Contains(t, out, "there is no tool bahs")
+
 	write("brain: wss://brain.example/executor\ntoken_file: token\n")
 	out, _, err = command(t, "config", "check", "--config", file)
 	require.NoError(t, err)
@@ -218,9 +206,9 @@ func TestConfigCheck(t *testing.T) {
 
 // Every problem that a start has with settings, check has too.
 func TestConfigCheckFindsWhatAStartFinds(t *testing.T) {
-	home := isolate(t)
+	home := configtest.Isolate(t)
 	token := filepath.Join(home, "token")
-	require.NoError(t, os.WriteFile(token, []byte(testToken), 0o600))
+	require.NoError(t, os.WriteFile(token, []byte(configtest.Token), 0o600))
 	for _, args := range [][]string{
 		{},
 		{"--brain", "wss://h/", "--token-file", "/none"},
@@ -238,34 +226,27 @@ func TestConfigCheckFindsWhatAStartFinds(t *testing.T) {
 		{"--brain", "wss://h/", "--run-as", "nobody-of-that-name"},
 		{"--brain", "wss://h/", "--capabilities", "files,-files"},
 	} {
-		r := resolveArgs(t, args...)
-		require.Empty(t, r.problems, args)
-		s := r.settings
+		r := configtest.Resolve(t, args...)
+		require.Empty(t, r.Problems, args)
+		s := r.Settings
 		ctx := t.Context()
 		s.StateDir = filepath.Join(t.TempDir(), "state")
-		want := run(ctx, &s, nil, discard{})
+		want := run(ctx, &s, nil, io.Discard)
 		require.Error(t, want, args)
-		r.checkStart()
-		assert.NotEmpty(t, r.problems, "%v: %v", args, want)
-		for _, p := range r.problems {
+		agent.Check(r)
+		assert.NotEmpty(t, r.Problems, "%v: %v", args, want)
+		for _, p := range r.Problems {
 			assert.NotContains(t, p.Text, "\n")
 			assert.NotEmpty(t, p.Remedy)
 		}
 	}
 }
 
-func TestUserWinsOverSystem(t *testing.T) {
-	home := isolate(t)
-	assert.Equal(t, []string{filepath.Join(home, ".config", "executor", "config.yaml"), systemConfig}, configPlaces())
-	t.Setenv("HOME", "")
-	assert.Equal(t, []string{systemConfig}, configPlaces())
+func TestGroupsOfCommands(t *testing.T) {
 	out, _, err := command(t, "config", "--help")
 	require.NoError(t, err)
 	assert.Contains(t, out, "wins over the system's as a whole, they are not merged")
-}
-
-func TestGroupsOfCommands(t *testing.T) {
-	_, _, err := command(t, "config", "chek")
+	_, _, err = command(t, "config", "chek")
 	assert.ErrorContains(t, err, `there is no command "chek"; did you mean "check"?`)
 	assert.Equal(t, cli.ExitUsage, cli.Code(err))
 }

@@ -11,10 +11,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 )
 
 func TestDemo(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	leaks := goleak.IgnoreCurrent()
@@ -32,7 +34,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestDemoThatIsInterrupted(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	leaks := goleak.IgnoreCurrent()

@@ -16,6 +16,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/agent-executor/executor/capabilities/standard"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/host"
+	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 	"github.com/agent-executor/executor/protocol/brain"
@@ -52,7 +55,7 @@ func sweepMCPDirs(temp string) {
 // runDemoMCP serves the MCP client at in and out until the input ends or ctx is done. The
 // log goes to w.
 func runDemoMCP(ctx context.Context, roots []string, level string, in io.Reader, out, w io.Writer) (err error) {
-	places, err := rootsOf(roots)
+	places, err := config.Roots(roots)
 	if err != nil {
 		return err
 	}
@@ -70,13 +73,13 @@ func runDemoMCP(ctx context.Context, roots []string, level string, in io.Reader,
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s := defaultSettings()
-	s.children = standard.NewChildren()
-	if err := configureChildren(s.children, &s, cli.NewRedactor(w)); err != nil {
+	s := config.Default()
+	s.Children = standard.NewChildren()
+	if err := host.ConfigureChildren(s.Children, &s, oversight.Masker(&s, cli.NewRedactor(w))); err != nil {
 		return err
 	}
-	defer closeChildren(s.children, log)
-	if err := openChildren(s.children, dir, log); err != nil {
+	defer host.CloseChildren(s.Children, log)
+	if err := host.OpenChildren(s.Children, dir, log); err != nil {
 		return err
 	}
 
@@ -102,7 +105,7 @@ func runDemoMCP(ctx context.Context, roots []string, level string, in io.Reader,
 	if err != nil {
 		return err
 	}
-	caps := standard.All(standard.Config{Roots: places, InlineResultBytes: s.InlineResultBytes, Children: s.children})
+	caps := standard.All(standard.Config{Roots: places, InlineResultBytes: s.InlineResultBytes, Children: s.Children})
 	if err := ex.Register(caps...); err != nil {
 		return err
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 )
 
 // One line in the configuration of an MCP client: the program on standard input and
@@ -59,7 +61,7 @@ func TestDemoMCP(t *testing.T) {
 
 // Two roots, one of them only to be read; and in this process, so that what it leaves shows.
 func TestDemoMCPInTheseRoots(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	leaks := goleak.IgnoreCurrent()

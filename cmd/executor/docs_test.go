@@ -16,52 +16,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 )
 
 const readme = "../../README.md"
 
-// settingsTable is the README's.
-func settingsTable() string {
-	given := defaultSettings()
-	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	addFlags(flags, &given)
-	var b strings.Builder
-	b.WriteString("| flag | variable | key | default | what it is |\n|---|---|---|---|---|\n")
-	for _, t := range table {
-		_, usage := pflag.UnquoteUsage(flags.Lookup(t.flag))
-		key := "`" + t.key() + "`"
-		if t.flag == configFlag {
-			key = ""
-		}
-		_, value, _ := strings.Cut(t.line(&given), ": ")
-		if t.flag == configFlag || t.orNone {
-			value = ""
-		}
-		if value != "" {
-			value = "`" + value + "`"
-		}
-		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s |\n", t.flag, t.variable(), key, value, strings.ReplaceAll(usage, "|", "\\|"))
-	}
-	return b.String()
-}
-
-// Every setting is in the README, as the code has it. After a change of the table of
-// settings: make docs.
-func TestReadmeIsUpToDate(t *testing.T) {
-	isolate(t)
-	raw, err := os.ReadFile(readme)
-	require.NoError(t, err)
-	const begin, end = "<!-- settings:begin -->\n", "<!-- settings:end -->"
-	have := string(raw)
-	i, j := strings.Index(have, begin), strings.Index(have, end)
-	require.True(t, i >= 0 && j > i, "the markers of the settings")
-	current(t, readme, have, have[:i+len(begin)]+settingsTable()+have[j:])
-}
-
 // Every setting is in the help and in the manual of each command that has it, with its
 // text; every command has its page.
 func TestEverySettingIsInHelpAndManual(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	dir := t.TempDir()
 	_, _, err := command(t, "man", dir)
 	require.NoError(t, err)
@@ -89,9 +54,11 @@ func TestEverySettingIsInHelpAndManual(t *testing.T) {
 	for _, name := range []string{"run", "doctor"} {
 		c, _, err := root.Find([]string{name})
 		require.NoError(t, err)
-		for _, row := range table {
-			assert.NotNil(t, c.Flags().Lookup(row.flag), "%s --%s", name, row.flag)
-		}
+		settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+		config.AddFlags(settings, new(config.Default()))
+		settings.VisitAll(func(f *pflag.Flag) {
+			assert.NotNil(t, c.Flags().Lookup(f.Name), "%s --%s", name, f.Name)
+		})
 	}
 }
 
@@ -102,7 +69,7 @@ func TestManualNeedsADirectory(t *testing.T) {
 
 // The manual is the same whenever it is made from the same commit.
 func TestManualHasTheDateOfTheCommit(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	t.Setenv("SOURCE_DATE_EPOCH", fmt.Sprint(time.Date(2021, 2, 3, 0, 0, 0, 0, time.UTC).Unix()))
 	dir := t.TempDir()
 	_, _, err := command(t, "man", dir)
@@ -126,7 +93,7 @@ func completed(t *testing.T, args ...string) []string {
 }
 
 func TestCompletion(t *testing.T) {
-	isolate(t)
+	configtest.Isolate(t)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		out, _, err := command(t, "completion", shell)
 		require.NoError(t, err)
@@ -188,7 +155,9 @@ func TestPackaging(t *testing.T) {
 			units++
 		}
 	}
-	assert.Equal(t, len(packagedUnits()), units)
+	made, err := filepath.Glob("internal/service/*.service")
+	require.NoError(t, err)
+	assert.Len(t, made, units)
 	assert.NotRegexp(t, `dst: /etc/.*\n *file`, regexp.MustCompile(`(?s)- dst: /etc/executor\n.*`).ReplaceAllString(string(raw), ""), "no configuration comes with a package")
 	for _, script := range config.Scripts {
 		path := filepath.Join("..", "..", script)

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/protocol"
 	"github.com/agent-executor/executor/protocol/brain"
 )
@@ -444,12 +445,12 @@ func TestRefusals(t *testing.T) {
 	first.says("registered")
 	other := filepath.Join(s.home, "copy")
 	require.Eventually(t, func() bool { // it is written just now, and then it is whole
-		files, err := filepath.Glob(filepath.Join(s.home, "state", "executor", brainsDir, "*", "state.json"))
+		files, err := filepath.Glob(filepath.Join(s.home, "state", "executor", "brains", "*", "state.json"))
 		if err != nil || len(files) != 1 {
 			return false
 		}
 		identity, err := os.ReadFile(files[0])
-		dir := filepath.Join(other, brainsDir, filepath.Base(filepath.Dir(files[0])))
+		dir := filepath.Join(other, "brains", filepath.Base(filepath.Dir(files[0])))
 		return err == nil && os.MkdirAll(dir, 0o700) == nil && os.WriteFile(filepath.Join(dir, "state.json"), identity, 0o600) == nil
 	}, 10*time.Second, 10*time.Millisecond)
 	s.run("--state-dir", other).says("registered")
@@ -479,10 +480,10 @@ func TestTokenStaysSecret(t *testing.T) {
 	defer echo.Close()
 	for _, output := range []string{"text", "json"} {
 		p := s.start("executor", "run", "--brain", strings.Replace(echo.URL, "http", "ws", 1), "--output", output,
-			"--token-command", "echo "+testToken+"; echo "+testToken+" >&2", "--log-level", "debug", "--log-format", "json")
+			"--token-command", "echo "+configtest.Token+"; echo "+configtest.Token+" >&2", "--log-level", "debug", "--log-format", "json")
 		assert.Equal(t, 3, p.exit())
 		assert.Contains(t, p.stderr.String(), "what is Bearer [redacted]")
-		assert.NotContains(t, p.stderr.String(), testToken)
+		assert.NotContains(t, p.stderr.String(), configtest.Token)
 	}
 }
 

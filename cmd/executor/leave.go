@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 )
 
@@ -28,7 +29,7 @@ interrupted, the executor goes on leaving.`,
 		if limit < 0 || limit == 0 && cmd.Flags().Changed("deadline") {
 			return cli.Usagef("--deadline %v: want more than 0; executor stop waits for nothing", limit)
 		}
-		return awaitLeaving(cmd, client, "/drain", drainRequest{DeadlineMS: limit.Milliseconds()})
+		return awaitLeaving(cmd, client, "/drain", control.DrainRequest{DeadlineMS: limit.Milliseconds()})
 	})
 	c.Flags().DurationVar(&limit, "deadline", 0, "cancel what still runs after this `TIME`; one that is set already is only made shorter (default: the executor's --drain-timeout)")
 	return c
@@ -57,15 +58,15 @@ func awaitLeaving(cmd *cobra.Command, client *cli.Client, path string, request a
 		return err
 	}
 	defer answer.Close()
-	var last leaving
+	var last control.Leaving
 	for lines := json.NewDecoder(answer); !last.Left; {
-		var line leaving
+		var line control.Leaving
 		if err := lines.Decode(&line); err != nil {
 			return lost(cmd.Context(), err)
 		}
 		last = line
 		if line.Status != nil && !cli.JSON(cmd) {
-			if what := waitsFor(*line.Status); what != "" {
+			if what := control.WaitsFor(*line.Status); what != "" {
 				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "waiting for %s\n", cli.Line(what))
 			}
 		}

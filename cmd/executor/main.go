@@ -4,10 +4,24 @@
 //	executor demo
 //	executor run --brain wss://brain.example/executor --token-file FILE --root DIR
 //
-// Its parts: settings.go is the table of all settings, config.go reads them from
-// flags, variables and the file; credential.go and exchange.go are token and certificates; run.go
-// makes an agent of it all; control.go is what a running agent answers to operate.go's
-// status, drain and stop, which ask.go asks; demo.go shows the whole story in one process.
+// Here are the commands and how they put the parts together. run.go is the life of a running executor: operate.go
+// is what it answers, reload.go what changes while it runs, signals.go what ends it. ask.go, leave.go,
+// approvals.go and auditlog.go ask it; configcommand.go and doctor.go look at settings; demo.go shows the whole
+// story in one process. complete.go and manual.go tell of the others.
+//
+// The parts are packages below internal, each of which begins with what its files are for:
+//
+//	config     the settings: the table of all, where they are read from, what is wrong with them
+//	agent      what settings mean: an executor for each brain, its credential and certificates; checks without a start
+//	host       how commands are started on this machine, and what the executor holds of it
+//	oversight  policy, approvals of the local user, audit log, redaction
+//	control    the control socket, and the status that is said there
+//	metrics    /metrics, /healthz and /readyz
+//	service    systemd: units, executor service, and telling it how the executor does
+//	doctor     the means of executor doctor
+//
+// agent, host, oversight and service use config; oversight, metrics and service use control; agent uses host and
+// oversight; agent and service use doctor. config, control and doctor use none of the others.
 package main
 
 import (
@@ -18,6 +32,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/service"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 	"github.com/agent-executor/executor/protocol"
@@ -34,7 +49,7 @@ type subcommand struct {
 // commands are all, in the order of the help.
 func commands() []subcommand {
 	return []subcommand{
-		{"demo", demoCommand}, {"run", runCommand}, {"config", configCommand}, {"doctor", doctorCommand}, {"service", serviceCommand}, {"version", versionCommand},
+		{"demo", demoCommand}, {"run", runCommand}, {"config", configCommand}, {"doctor", doctorCommand}, {"service", service.Command}, {"version", versionCommand},
 		{"status", statusCommand}, {"drain", drainCommand}, {"stop", stopCommand}, {"reload", reloadCommand},
 		{"approvals", approvalsCommand}, {"approve", approveCommand}, {"deny", denyCommand}, {"audit", auditCommand},
 	}

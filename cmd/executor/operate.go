@@ -11,6 +11,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/agent"
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
+	"github.com/agent-executor/executor/cmd/executor/internal/oversight"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -21,73 +25,35 @@ const watchEvery = 200 * time.Millisecond
 // operation is the running program seen from outside: what it is, how it does, and how it
 // is told to leave. Its methods may be called concurrently.
 type operation struct {
-	settings *settings
-	agents   []*agent
+	settings *config.Settings
+	agents   []*agent.Agent
 	started  time.Time
 	cancel   context.CancelFunc // ends all agents now
 	changed  func(executor.State)
 	stopping atomic.Bool
 	hide     *cli.Redactor
 	log      *zap.Logger
-	trusted  *trusted
+	trusted  *oversight.Oversight
 	ended    error // why the program ends; set before the control is closed
 }
 
-// programStatus is the answer to GET /status.
-type programStatus struct {
-	PID      int           `json:"pid"`
-	Version  string        `json:"version"`
-	Started  time.Time     `json:"started"`
-	StateDir string        `json:"state_dir"`
-	Config   string        `json:"config,omitempty"`
-	Systemd  bool          `json:"systemd,omitempty"`  // it runs as a service, which is best stopped as one
-	Stopping bool          `json:"stopping,omitempty"` // it was told to stop now
-	Ready    bool          `json:"ready"`              // registered with each brain that was not given up, and taking work
-	Brains   []brainStatus `json:"brains"`
-
-	ApprovalsWaiting int    `json:"approvals_waiting"`          // for the local user
-	AuditLost        int64  `json:"audit_lines_lost,omitempty"` // since the program has started
-	AuditProblem     string `json:"audit_problem,omitempty"`    // why lines are lost just now
-}
-
-// brainStatus is one brain in programStatus.
-type brainStatus struct {
-	Name string `json:"name"`
-	executor.Status
-}
-
-// leaving is a line of the answer to POST /drain and POST /stop. The last one says that
-// everything has ended; without it the program was killed.
-type leaving struct {
-	Status   *programStatus `json:"status,omitempty"`
-	Left     bool           `json:"left,omitempty"`
-	Systemd  bool           `json:"systemd,omitempty"`
-	ExitCode int            `json:"exit_code"`
-	Error    string         `json:"error,omitempty"`
-}
-
-// drainRequest is the body of POST /drain.
-type drainRequest struct {
-	DeadlineMS int64 `json:"deadline_ms,omitempty"` // 0: the drain timeout
-}
-
-func (o *operation) status() programStatus {
-	s := programStatus{PID: os.Getpid(), Version: executor.Version(), Started: o.started, StateDir: o.settings.StateDir, Config: o.settings.Config,
+func (o *operation) status() control.Status {
+	s := control.Status{PID: os.Getpid(), Version: executor.Version(), Started: o.started, StateDir: o.settings.StateDir, Config: o.settings.Config,
 		Systemd: os.Getenv("SYSTEMD_EXEC_PID") == strconv.Itoa(os.Getpid()), Stopping: o.stopping.Load()}
 	for _, a := range o.agents {
-		b := brainStatus{a.name, a.ex.Status()}
-		b.Brain = redactURL(b.Brain)
+		b := control.BrainStatus{Name: a.Name, Status: a.Executor.Status()}
+		b.Brain = config.RedactURL(b.Brain)
 		s.Brains = append(s.Brains, b)
 	}
 	s.Ready = ready(s.Brains)
 	if o.trusted != nil {
-		o.trusted.status(&s)
+		o.trusted.Status(&s)
 	}
 	return s
 }
 
 // ready reports whether all brains that are served are registered with.
-func ready(brains []brainStatus) bool {
+func ready(brains []control.BrainStatus) bool {
 	n := 0
 	for _, b := range brains {
 		switch b.State {
@@ -110,7 +76,7 @@ func (o *operation) drain(limit time.Duration) {
 		context.AfterFunc(ctx, cancel) // its end is the deadline
 	}
 	for _, a := range o.agents {
-		_ = a.ex.Drain(ctx)
+		_ = a.Executor.Drain(ctx)
 	}
 }
 
@@ -122,51 +88,43 @@ func (o *operation) stop() {
 }
 
 // answer adds the routes of the program itself.
-func (o *operation) answer(c *control) {
-	c.handle("GET /status", func(*http.Request) (any, error) { return o.status(), nil })
-	c.stream("POST /drain", func(r *http.Request, send func(any) error) error {
-		var q drainRequest
-		if err := body(r, &q); err != nil {
+func (o *operation) answer(c *control.Server) {
+	c.Handle("GET /status", func(*http.Request) (any, error) { return o.status(), nil })
+	c.Stream("POST /drain", func(r *http.Request, send func(any) error) error {
+		var q control.DrainRequest
+		if err := control.ReadBody(r, &q); err != nil {
 			return err
 		}
 		if q.DeadlineMS < 0 {
-			return controlError{http.StatusBadRequest, errors.New("deadline_ms: want 0, for the drain timeout, or more")}
+			return control.WithStatus(http.StatusBadRequest, errors.New("deadline_ms: want 0, for the drain timeout, or more"))
 		}
-		o.log.Info("asked to finish and leave", asker(r)...)
+		o.log.Info("asked to finish and leave", control.Asker(r)...)
 		o.drain(time.Duration(q.DeadlineMS) * time.Millisecond)
 		return o.tell(r.Context(), c, send)
 	})
-	c.stream("POST /stop", func(r *http.Request, send func(any) error) error {
-		o.log.Warn("asked to stop now", asker(r)...)
+	c.Stream("POST /stop", func(r *http.Request, send func(any) error) error {
+		o.log.Warn("asked to stop now", control.Asker(r)...)
 		o.stop()
 		return o.tell(r.Context(), c, send)
 	})
 }
 
-func asker(r *http.Request) []zap.Field {
-	p, ok := peerOf(r.Context())
-	if !ok {
-		return nil
-	}
-	return []zap.Field{zap.Int("by_uid", p.UID), zap.Int("by_pid", p.PID)}
-}
-
 // tell says how the program stands whenever that changes, until it has left.
-func (o *operation) tell(ctx context.Context, c *control, send func(any) error) error {
+func (o *operation) tell(ctx context.Context, c *control.Server, send func(any) error) error {
 	var last string
 	for {
 		s := o.status()
-		if text := waitsFor(s); text != last {
+		if text := control.WaitsFor(s); text != last {
 			last = text
-			if err := send(leaving{Status: &s}); err != nil {
+			if err := send(control.Leaving{Status: &s}); err != nil {
 				return err
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-c.leaving.Done():
-			line := leaving{Left: true, Systemd: s.Systemd}
+		case <-c.Closing():
+			line := control.Leaving{Left: true, Systemd: s.Systemd}
 			if err := redacted(o.ended, o.hide); err != nil {
 				line.ExitCode, line.Error = cli.Code(err), err.Error()
 			}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
 	"github.com/agent-executor/executor/executor"
 )
 
@@ -25,7 +25,7 @@ func (s *site) ask(args ...string) (stdout, stderr string, code int) {
 	return p.stdout.String(), p.stderr.String(), code
 }
 
-func (s *site) status() (status programStatus) {
+func (s *site) status() (status control.Status) {
 	s.t.Helper()
 	out, errs, code := s.ask("status", "--output", "json")
 	require.Equal(s.t, 0, code, errs)
@@ -145,43 +145,13 @@ func (s *site) waitState(want executor.State) {
 	require.Eventually(s.t, func() bool { return s.status().Brains[0].State == want }, 20*time.Second, 50*time.Millisecond)
 }
 
-func TestPrintStatus(t *testing.T) {
-	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	s := programStatus{PID: 7, Version: "v1", Started: ago(time.Hour), StateDir: "/s", Config: "/c\x1b.yaml", Brains: []brainStatus{
-		{"a", executor.Status{State: executor.StateReady, Since: ago(time.Minute), Brain: "wss://a/", ExecutorID: "exe\n1", ConnectionID: "c1",
-			Connected: ago(time.Minute), LastContact: ago(3 * time.Second), LeaseLeftMS: 27_000, CallsRunning: 18, Processes: 1, ResultsOwed: 2,
-			JournalBytes: 300 << 10, Degraded: "no room", Sessions: []executor.SessionStatus{{ID: "s1", State: "active", Calls: 18, Processes: 1,
-				Running: []executor.CallStatus{{ID: "call", Tool: "bash", Since: ago(12 * time.Second)}}}},
-			Errors: []executor.ErrorStatus{{At: ago(time.Second), Text: "bad\x1b[31m", Times: 3}}}},
-		{"b", executor.Status{State: executor.StateWaiting, Since: ago(time.Second), Brain: "wss://b/", Attempts: 1, NextAttempt: ago(-1500 * time.Millisecond), OverdueMS: 5000}},
-		{"c", executor.Status{State: executor.StateDraining, Since: ago(time.Second), Brain: "wss://c/", DrainReason: "shutdown", DrainUntil: ago(-9 * time.Second)}},
-	}}
-	var out bytes.Buffer
-	require.NoError(t, printStatus(&out, s, now))
-	for _, says := range []string{
-		"executor v1, pid 7, up for 1h0m0s", "/s", `$'/c\x1b.yaml'`, "brain wss://a/", "ready for 1m0s", `$'exe\n1'`,
-		"c1, for 1m0s; the brain answered 3s ago", "27s left", "1 session, 18 calls running, 1 process", "2 owed, 0 lost; journal 300.0 KiB",
-		"no room", "s1: active, 18 calls, 1 process", "call: bash, for 12s", "and 17 more", `1s ago: bad\x1b[31m (3 times)`,
-		"waiting for 1s", "in 1.5s, after 1 failed one in a row", "for 5s, restart it", "shutdown; cancels what runs in 9s",
-	} {
-		assert.Contains(t, out.String(), says)
-	}
-	assert.Equal(t, "18 calls (bash), 1 process, 2 results to be delivered", waitsFor(s))
-	assert.NotContains(t, out.String(), "\x1b")
-	assert.Empty(t, waitsFor(programStatus{}))
-	for n, text := range map[int64]string{5: "5 bytes", 2048: "2.0 KiB", 3 << 20: "3.0 MiB"} {
-		assert.Equal(t, text, size(n))
-	}
-}
-
 func TestReady(t *testing.T) {
 	for states, want := range map[string]bool{
 		"": false, "ready": true, "ready ready": true, "ready stopped": true, "stopped": false, "ready waiting": false, "draining": false, "ready draining": false,
 	} {
-		var brains []brainStatus
+		var brains []control.BrainStatus
 		for _, state := range strings.Fields(states) {
-			brains = append(brains, brainStatus{Status: executor.Status{State: executor.State(state)}})
+			brains = append(brains, control.BrainStatus{Status: executor.Status{State: executor.State(state)}})
 		}
 		assert.Equal(t, want, ready(brains), states)
 	}

@@ -6,16 +6,17 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
+	"github.com/agent-executor/executor/cmd/executor/internal/control"
+	"github.com/agent-executor/executor/cmd/executor/internal/service"
 	"github.com/agent-executor/executor/cmd/internal/cli"
 	"github.com/agent-executor/executor/executor"
 )
@@ -25,7 +26,7 @@ import (
 // them, and cannot fail.
 type reloadable struct {
 	keys    []string // of the configuration file
-	prepare func(next *settings) (apply func(), err error)
+	prepare func(next *config.Settings) (apply func(), err error)
 }
 
 // reloaded is what a reload has done: the answer to POST /reload.
@@ -38,14 +39,14 @@ type reloaded struct {
 // what can change. Settings that cannot be read, or that somebody refuses, change nothing.
 // Its methods may be called concurrently.
 type reloader struct {
-	read  func() (settings, []string, error)
+	read  func() (config.Settings, []string, error)
 	parts []reloadable
 	log   *zap.Logger
 	begin func() // of a reload, and its end: for the service manager
 	end   func()
 
 	mu  sync.Mutex
-	now settings // that hold
+	now config.Settings // that hold
 }
 
 // reload is done once at a time.
@@ -66,7 +67,7 @@ func (r *reloader) reload() (done reloaded, err error) {
 		return done, err
 	}
 	var apply []func()
-	changed := r.changes(&next)
+	changed := config.Changes(&r.now, &next)
 	for _, p := range r.parts {
 		if !slices.ContainsFunc(p.keys, func(key string) bool { return slices.Contains(changed, key) }) {
 			continue
@@ -80,27 +81,15 @@ func (r *reloader) reload() (done reloaded, err error) {
 	for _, do := range apply {
 		do()
 	}
-	for _, t := range table {
-		switch {
-		case !slices.Contains(changed, t.key()):
-		case slices.ContainsFunc(r.parts, func(p reloadable) bool { return slices.Contains(p.keys, t.key()) }):
-			done.Changed = append(done.Changed, t.key())
-			reflect.ValueOf(t.value(&r.now)).Elem().Set(reflect.ValueOf(t.value(&next)).Elem())
-		default:
-			done.Restart = append(done.Restart, t.key())
+	for _, key := range changed {
+		if !slices.ContainsFunc(r.parts, func(p reloadable) bool { return slices.Contains(p.keys, key) }) {
+			done.Restart = append(done.Restart, key)
+			continue
 		}
+		done.Changed = append(done.Changed, key)
+		config.Take(key, &r.now, &next)
 	}
 	return done, nil
-}
-
-// changes are the keys of the settings that are not as they were.
-func (r *reloader) changes(next *settings) (keys []string) {
-	for _, t := range table {
-		if !reflect.DeepEqual(t.value(&r.now), t.value(next)) {
-			keys = append(keys, t.key())
-		}
-	}
-	return keys
 }
 
 // say logs what a reload has done.
@@ -122,30 +111,30 @@ func (r *reloader) say(done reloaded, err error) {
 // reloadables are what this program can change.
 func (o *operation) reloadables(level zap.AtomicLevel) []reloadable {
 	return []reloadable{
-		{[]string{"trust", "policy"}, o.trusted.prepare},
-		{[]string{"log_level"}, func(next *settings) (func(), error) {
+		{[]string{"trust", "policy"}, o.trusted.Prepare},
+		{[]string{"log_level"}, func(next *config.Settings) (func(), error) {
 			to := zap.NewAtomicLevel()
 			if err := cli.SetLevel(to, next.LogLevel); err != nil {
 				return nil, err
 			}
 			return func() { level.SetLevel(to.Level()) }, nil
 		}},
-		{[]string{"root", "workspace", "max_sessions", "drain_timeout"}, func(next *settings) (func(), error) {
-			roots, err := rootsOf(next.Root)
+		{[]string{"root", "workspace", "max_sessions", "drain_timeout"}, func(next *config.Settings) (func(), error) {
+			roots, err := config.Roots(next.Root)
 			if err != nil {
 				return nil, err
 			}
 			c := executor.Changes{Workspace: &executor.Workspace{Roots: roots, PerSession: next.Workspace == "session"},
 				MaxSessions: next.MaxSessions, DrainTimeout: next.DrainTimeout}
 			for _, a := range o.agents {
-				if err := a.ex.CheckChanges(c); err != nil {
+				if err := a.Executor.CheckChanges(c); err != nil {
 					return nil, cli.Usagef("%w", err)
 				}
 			}
 			return func() {
 				for _, a := range o.agents {
-					if err := a.ex.Reconfigure(c); err != nil { // it was good a moment ago
-						a.log.Error("settings are not changed", zap.Error(err))
+					if err := a.Executor.Reconfigure(c); err != nil { // it was good a moment ago
+						a.Log.Error("settings are not changed", zap.Error(err))
 					}
 				}
 			}, nil
@@ -154,9 +143,9 @@ func (o *operation) reloadables(level zap.AtomicLevel) []reloadable {
 }
 
 // answerReload adds the route.
-func (o *operation) answerReload(c *control, r *reloader) {
-	c.handle("POST /reload", func(q *http.Request) (any, error) {
-		o.log.Info("asked to reload the settings", asker(q)...)
+func (o *operation) answerReload(c *control.Server, r *reloader) {
+	c.Handle("POST /reload", func(q *http.Request) (any, error) {
+		o.log.Info("asked to reload the settings", control.Asker(q)...)
 		done, err := r.reload()
 		r.say(done, redacted(err, o.hide))
 		return done, err
@@ -191,9 +180,9 @@ func onHangup(r *reloader, ignored, terminal bool, log *zap.Logger, leave func()
 }
 
 // newReloader makes the reloader of a program that was started with s.
-func (o *operation) newReloader(s *settings, level zap.AtomicLevel, v *supervision) *reloader {
-	return &reloader{read: s.again, parts: o.reloadables(level), log: o.log.Named("reload"), now: *s,
-		begin: v.reloading, end: v.reloaded}
+func (o *operation) newReloader(s *config.Settings, level zap.AtomicLevel, v *service.Supervision) *reloader {
+	return &reloader{read: s.Again, parts: o.reloadables(level), log: o.log.Named("reload"), now: *s,
+		begin: v.Reloading, end: v.Reloaded}
 }
 
 func reloadCommand() *cobra.Command {
@@ -224,7 +213,3 @@ After an error all is as it was.`,
 		return err
 	})
 }
-
-// monotonicMicros is the system's monotonic clock, which the service manager compares with
-// its own.
-func monotonicMicros() int64 { return monotonicNow() / int64(time.Microsecond) }

@@ -13,14 +13,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+
+	"github.com/agent-executor/executor/cmd/executor/internal/config"
 )
 
 // Nothing is applied when one refuses, and what nobody applies needs a restart.
 func TestReloader(t *testing.T) {
-	next, bad := defaultSettings(), error(nil)
+	next, bad := config.Default(), error(nil)
 	var did []string
 	part := func(name string, keys ...string) reloadable {
-		return reloadable{keys, func(n *settings) (func(), error) {
+		return reloadable{keys, func(n *config.Settings) (func(), error) {
 			did = append(did, "judge "+name)
 			if n.Nice == 13 {
 				return nil, errors.New("thirteen")
@@ -30,7 +32,7 @@ func TestReloader(t *testing.T) {
 	}
 	r := &reloader{now: next, log: zap.NewNop(), begin: func() { did = append(did, "begin") }, end: func() { did = append(did, "end") },
 		parts: []reloadable{part("level", "log_level"), part("room", "root", "max_sessions", "nice")},
-		read:  func() (settings, []string, error) { return next, nil, bad }}
+		read:  func() (config.Settings, []string, error) { return next, nil, bad }}
 	reload := func() (reloaded, error) {
 		did = nil
 		return r.reload()

@@ -2,242 +2,41 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"encoding/pem"
 	"errors"
-	"fmt"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
-	"reflect"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/cmd/executor/internal/config/configtest"
 	"github.com/agent-executor/executor/cmd/internal/cli"
-	"github.com/agent-executor/executor/executor"
 )
-
-const testToken = "0123456789abcdef-test-token"
-
-func writeFile(t *testing.T, name, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	return path
-}
-
-// working are settings that are right.
-func working(t *testing.T) settings {
-	t.Helper()
-	isolate(t)
-	s := defaultSettings()
-	s.Brain = []string{"ws://127.0.0.1:1/executor"}
-	s.TokenFile = writeFile(t, "token", testToken+"\n")
-	s.Root = []string{t.TempDir()}
-	s.StateDir = filepath.Join(t.TempDir(), "state")
-	return s
-}
-
-func TestPrepareFillsEveryOption(t *testing.T) {
-	s := working(t)
-	s.Insecure, s.Name, s.Environment, s.Workspace, s.Dialect = true, "n", "e", "session", "bma"
-	s.CAFile = writeFile(t, "ca.pem", somePEM(t))
-	s.MaxSessions, s.MaxInFlight, s.InlineResultBytes, s.MaxAttempts = 1, 2, 3, 4
-	s.MinBackoff, s.MaxBackoff, s.RequestTimeout, s.DrainTimeout = 4, 5, 6, 7
-	p, err := prepare(&s, cli.NewRedactor(&bytes.Buffer{}))
-	require.NoError(t, err)
-	o := reflect.ValueOf(p.options)
-	for _, row := range table {
-		switch row.option {
-		case "", "Logger", "Decide", "Credentials": // made by run; instead of a token
-		default:
-			assert.False(t, o.FieldByName(row.option).IsZero(), "--%s sets no %s", row.flag, row.option)
-		}
-	}
-	assert.Equal(t, executor.Workspace{Roots: []capabilities.Root{{Path: s.Root[0]}}, PerSession: true}, p.options.Workspace)
-	assert.Equal(t, []int{1, 2, 3}, []int{p.options.MaxSessions, p.options.MaxInFlight, p.options.InlineResultBytes})
-	assert.Equal(t, []time.Duration{4, 5, 6, 7}, []time.Duration{p.options.MinBackoff, p.options.MaxBackoff, p.options.RequestTimeout, p.options.DrainTimeout})
-	assert.Equal(t, []string{"n", "e", s.StateDir}, []string{p.options.Name, p.options.EnvironmentID, p.options.StateDir})
-	token, err := p.options.Token(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, testToken, token)
-	_, err = os.Stat(s.StateDir)
-	assert.ErrorIs(t, err, os.ErrNotExist, "nothing is made on disk")
-}
-
-func TestPrepareRefuses(t *testing.T) {
-	file := writeFile(t, "file", "x")
-	for _, c := range []struct {
-		change func(*settings)
-		says   string
-	}{
-		{func(s *settings) { s.Brain = nil }, "no brain to connect to; give one with --brain"},
-		{func(s *settings) { s.Brain = []string{"wss://me:geheim99@host/x"} }, "the credential is given by --token-file"},
-		{func(s *settings) { s.Brain = []string{"wss://me:geheim99@host:port/x"} }, "brain: not a URL"},
-		{func(s *settings) { s.Brain = []string{"wss:/executor?key=geheim99"} }, "the host is missing"},
-		{func(s *settings) { s.TokenCommand = "echo" }, "token_file and token_command are both given"},
-		{func(s *settings) { s.BaseURL, s.EnvironmentKeyFile = "https://host", file }, "leave token_file and token_command out"},
-		{func(s *settings) { s.TokenFile = "/none" }, "token file /none does not exist"},
-		{func(s *settings) { s.CAFile = "/none" }, "ca-file /none does not exist"},
-		{func(s *settings) { s.CAFile = file }, "has no certificate in it"},
-		{func(s *settings) { s.Root = []string{"/none"} }, "root /none does not exist"},
-		{func(s *settings) { s.Root = []string{file} }, "is not a directory"},
-		{func(s *settings) { s.Root = []string{":ro"} }, "the directory is missing"},
-		{func(s *settings) { s.Capabilities = []string{"shel"} }, `capabilities: there is no capability "shel"; did you mean "shell"?`},
-		{func(s *settings) { s.MaxBackoff = time.Millisecond }, "max_backoff 1ms is less than min_backoff 500ms"},
-	} {
-		s := working(t)
-		c.change(&s)
-		_, err := prepare(&s, cli.NewRedactor(&bytes.Buffer{}))
-		require.ErrorContains(t, err, c.says)
-		assert.Equal(t, cli.ExitUsage, cli.Code(err), c.says)
-		if !strings.Contains(c.says, "the host is missing") {
-			assert.NotContains(t, err.Error(), "geheim99")
-		}
-	}
-}
 
 // What package executor refuses is configuration too.
 func TestRunRefusesWithUsage(t *testing.T) {
-	s := working(t)
+	s := configtest.Working(t)
 	s.Brain = []string{"ws://192.0.2.1/executor"}
 	var log bytes.Buffer
 	err := run(t.Context(), &s, nil, &log)
 	assert.ErrorContains(t, err, "clear text")
 	assert.Equal(t, cli.ExitUsage, cli.Code(err))
 
-	s = working(t)
+	s = configtest.Working(t)
 	s.Brain = []string{"http://127.0.0.1/"}
 	assert.Equal(t, cli.ExitUsage, cli.Code(run(t.Context(), &s, nil, &log)))
 
-	s = working(t)
+	s = configtest.Working(t)
 	s.StateDir = filepath.Join(s.TokenFile, "below-a-file")
 	assert.Equal(t, cli.ExitFailed, cli.Code(run(t.Context(), &s, nil, &log)))
 }
 
-func TestRootsReadOnly(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	require.NoError(t, os.Mkdir("sub", 0o700))
-	roots, err := rootsOf([]string{"sub:ro", ".", "sub:rw"})
-	require.NoError(t, err)
-	require.Len(t, roots, 3)
-	assert.Equal(t, []bool{true, false, false}, []bool{roots[0].ReadOnly, roots[1].ReadOnly, roots[2].ReadOnly})
-	assert.True(t, filepath.IsAbs(roots[0].Path))
-	roots, err = rootsOf(nil)
-	require.NoError(t, err)
-	assert.Len(t, roots, 1, "the current directory")
-}
-
-func TestExitCodes(t *testing.T) {
-	for err, code := range map[error]int{
-		executor.ErrCredentialRejected:  3,
-		executor.ErrRegistrationRefused: 4,
-		executor.ErrUnsupportedProtocol: 4,
-		executor.ErrReplaced:            5,
-		executor.ErrAttemptsExhausted:   1,
-		errors.New("anything else"):     1,
-	} {
-		assert.Equal(t, code, exitCode(fmt.Errorf("around: %w", err)), err)
-	}
-}
-
-func TestProxyIsRedacted(t *testing.T) {
-	s := working(t)
-	s.Brain = []string{"wss://brain.example/executor"}
-	brain, err := brainOf(&s)
-	require.NoError(t, err)
-	// http.ProxyFromEnvironment reads the environment once in a process; what it
-	// gives is only checked where it gives anything.
-	proxy, err := proxyOf(brain, cli.NewRedactor(&bytes.Buffer{}))
-	require.NoError(t, err)
-	assert.NotContains(t, proxy, "@")
-	assert.Equal(t, "wss://u:xxxxx@h/x?%E2%80%A6", strings.ReplaceAll(redactURL("wss://u:p@h/x?token=s"), "?…", "?%E2%80%A6"))
-	assert.Equal(t, "[not a URL]", redactURL("wss://u:p@h:x/"))
-}
-
 func TestErrorsAreRedacted(t *testing.T) {
 	hide := cli.NewRedactor(&bytes.Buffer{})
-	hide.Add(testToken)
-	err := redacted(cli.WithCode(3, errors.New("the server said "+testToken)), hide)
+	hide.Add(configtest.Token)
+	err := redacted(cli.WithCode(3, errors.New("the server said "+configtest.Token)), hide)
 	assert.EqualError(t, err, "the server said [redacted]")
 	assert.Equal(t, 3, cli.Code(err))
 	assert.NoError(t, redacted(nil, hide))
 	plain := errors.New("plain")
 	assert.Same(t, plain, redacted(plain, hide))
-}
-
-func somePEM(t *testing.T) string {
-	t.Helper()
-	s := httptest.NewTLSServer(nil)
-	defer s.Close()
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
-}
-
-func TestTokenSourceReadsTheFileAtEveryDial(t *testing.T) {
-	s := working(t)
-	source, first, warning, err := tokenSource(&s, cli.NewRedactor(&bytes.Buffer{}))
-	require.NoError(t, err)
-	assert.Equal(t, testToken, first)
-	assert.Empty(t, warning)
-	require.NoError(t, os.WriteFile(s.TokenFile, []byte("another-token-0123456789"), 0o600))
-	token, err := source(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, "another-token-0123456789", token)
-	require.NoError(t, os.Remove(s.TokenFile))
-	_, err = source(t.Context())
-	assert.ErrorContains(t, err, "does not exist", "an error then, and another attempt")
-}
-
-func TestTokenSourceWithoutAny(t *testing.T) {
-	s := working(t)
-	s.TokenFile = ""
-	source, _, warning, err := tokenSource(&s, cli.NewRedactor(&bytes.Buffer{}))
-	require.NoError(t, err)
-	assert.Nil(t, source)
-	assert.Contains(t, warning, "no token is configured")
-
-	dir := t.TempDir()
-	t.Setenv("CREDENTIALS_DIRECTORY", dir)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "token"), []byte(testToken), 0o440))
-	source, first, warning, err := tokenSource(&s, cli.NewRedactor(&bytes.Buffer{}))
-	require.NoError(t, err)
-	assert.NotNil(t, source)
-	assert.Equal(t, testToken, first, "systemd's credential")
-	assert.Empty(t, warning)
-}
-
-func TestTokenCommand(t *testing.T) {
-	for _, c := range []struct{ command, token, says string }{
-		{"echo " + testToken, testToken, ""},
-		{"echo " + testToken + "; sleep 60 &", testToken, ""}, // does not wait for who keeps the pipe
-		{"echo bad luck >&2; exit 7", "", "token command: exit status 7: bad luck"},
-		{"exit 7", "", "token command: exit status 7"},
-		{"true", "", "what the token command printed is empty"},
-		{"echo short", "", "less than 16 characters"},
-		{"head -c 70000 /dev/zero", "", "more than 64 KiB"},
-		{"trap '' PIPE; yes", "", "more than 64 KiB"}, // ended at once, not after its time
-		{"printf '\\033[31m' >&2; exit 1", "", `\x1b[31m`},
-	} {
-		s := working(t)
-		s.TokenFile, s.TokenCommand = "", c.command
-		source, _, _, err := tokenSource(&s, cli.NewRedactor(&bytes.Buffer{}))
-		require.NoError(t, err)
-		token, err := source(t.Context())
-		assert.Equal(t, c.token, token, c.command)
-		if c.says != "" {
-			assert.ErrorContains(t, err, c.says)
-		} else {
-			assert.NoError(t, err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := runTokenCommand(ctx, nil, "sleep 60")
-	assert.ErrorIs(t, err, context.Canceled)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -85,4 +86,20 @@ func IsTerminal(w io.Writer) bool {
 	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Count is a number of things: "1 call", "2 calls".
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Ago is how long before now something was, in whole seconds; "?" when it is not known.
+func Ago(at, now time.Time) string {
+	if at.IsZero() {
+		return "?"
+	}
+	return max(0, now.Sub(at)).Round(time.Second).String()
 }

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package host
+
+// forgetProgram does nothing here.
+func forgetProgram() {}

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// forgetProgram does nothing here.
-func forgetProgram() {}

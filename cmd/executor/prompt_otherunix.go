@@ -1,6 +1,0 @@
-//go:build unix && !linux
-
-package main
-
-// flushTerminal does nothing here: what was typed is read and forgotten line by line.
-func flushTerminal(int) {}
