@@ -225,6 +225,7 @@ func TestConfigCheckFindsWhatAStartFinds(t *testing.T) {
 		{"--brain", "wss://h/", "--root", ":ro"},
 		{"--brain", "wss://h/", "--run-as", "nobody-of-that-name"},
 		{"--brain", "wss://h/", "--capabilities", "files,-files"},
+		{"--brain", "wss://h/", "--token-file", token, "--exec-tools", `{"name": "read", "command": ["/bin/true"]}`},
 	} {
 		r := configtest.Resolve(t, args...)
 		require.Empty(t, r.Problems, args)

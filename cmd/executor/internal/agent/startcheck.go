@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/capabilities/standard"
 	"github.com/agent-executor/executor/cmd/executor/internal/config"
 	"github.com/agent-executor/executor/cmd/executor/internal/host"
@@ -30,13 +31,7 @@ func Check(r *config.Resolved) {
 	if s.MaxBackoff < s.MinBackoff {
 		r.Add(r.At("max-backoff", "max_backoff %v is less than min_backoff %v; raise it, or lower the other", s.MaxBackoff, s.MinBackoff))
 	}
-	tools, err := config.ExecTools(s.ExecTools)
-	if err == nil {
-		_, err = standard.Select(standard.All(standard.Config{ExecTools: tools}), s.Capabilities)
-	}
-	if err != nil {
-		r.Add(r.At("capabilities", "%w", err))
-	}
+	checkTools(r)
 	s.Children = standard.NewChildren()
 	if err := host.ConfigureChildren(s.Children, s, oversight.Masker(s, hide)); err != nil {
 		flag := "run-as"
@@ -59,6 +54,26 @@ func Check(r *config.Resolved) {
 	for _, a := range agents {
 		if err := a.Options.Check(); err != nil {
 			r.Add(config.Problemf("", "", "%s", hide.Redact(err.Error())))
+		}
+	}
+}
+
+// checkTools looks whether what is served goes together.
+func checkTools(r *config.Resolved) {
+	tools, err := config.ExecTools(r.Settings.ExecTools)
+	if err != nil {
+		return // has been said
+	}
+	all, err := standard.Select(standard.All(standard.Config{ExecTools: tools}), r.Settings.Capabilities)
+	if err != nil {
+		r.Add(r.At("capabilities", "%w", err))
+		return
+	}
+	registry := capabilities.NewRegistry(nil)
+	defer registry.Close()
+	for _, c := range all {
+		if err := registry.Install(c); err != nil {
+			r.Add(r.At("exec-tools", "%w; give yours another name, or leave that capability out", err))
 		}
 	}
 }
