@@ -21,7 +21,7 @@ const (
 type GrepOptions struct {
 	Pattern    string // a regular expression as RE2 reads them
 	Path       string // a file or a directory; "" = the workspace's directory
-	Glob       string // only files it matches; without a slash it is for names, with ! at its front for the others
+	Glob       string // only files it matches; without a slash it is for names. With ! at its front it leaves out what it matches, directories with all in them
 	Mode       Mode   // "" = content
 	Context    int    // lines before and after each that is shown
 	IgnoreCase bool
@@ -126,7 +126,7 @@ func parseFilter(pattern string) (filter, error) {
 		return filter{}, nil
 	}
 	pattern, not := strings.CutPrefix(pattern, "!")
-	if !strings.Contains(pattern, "/") {
+	if !strings.Contains(strings.TrimSuffix(pattern, "/"), "/") {
 		pattern = "**/" + pattern
 	}
 	pattern = strings.TrimPrefix(pattern, "./")
@@ -149,9 +149,13 @@ func (f filter) dotted() []wild {
 	return f.globs.dotted()
 }
 
+// enter says into which directories there is any sense in going.
 func (f filter) enter() func(string) bool {
-	if f.globs == nil || f.not {
+	switch {
+	case f.globs == nil:
 		return nil
+	case f.not:
+		return func(dir string) bool { return !f.globs.has(strings.TrimSuffix(dir, "/")) }
 	}
 	return f.globs.mayLead
 }

@@ -61,6 +61,11 @@ func TestGrep(t *testing.T) {
 		{GrepOptions{Pattern: "(?i)needle", Glob: "sub/", Mode: ModeCount}, "sub/b.txt:2"},
 		{GrepOptions{Pattern: "(?i)needle", Glob: "!*.txt", Mode: ModeCount}, "a.go:2"},
 		{GrepOptions{Pattern: "(?i)needle", Glob: "!sub/**", Mode: ModeCount}, "a.go:2"},
+		{GrepOptions{Pattern: "(?i)needle", Glob: "!sub", Mode: ModeCount}, "a.go:2"}, // a directory of that name, too
+		{GrepOptions{Pattern: "(?i)needle", Glob: "!sub/", Mode: ModeCount}, "a.go:2"},
+		{GrepOptions{Pattern: "(?i)needle", Glob: "!/sub", Mode: ModeCount}, "a.go:2"},
+		{GrepOptions{Pattern: "(?i)needle", Glob: "!s[tu]b", Mode: ModeCount}, "a.go:2"},
+		{GrepOptions{Pattern: "(?i)needle", Glob: "!su", Mode: ModeCount}, "a.go:2 sub/b.txt:2"},
 		{GrepOptions{Pattern: "(?i)needle", Mode: ModeCount}, "a.go:2 sub/b.txt:2"},
 		{GrepOptions{Pattern: "(?i)needle", Mode: ModeFiles, Limit: 1}, "a.go:1"},
 		{GrepOptions{Pattern: "needle", Context: 1}, "a.go-1-one a.go:2:5:two needle a.go-3-three a.go-4-four a.go:5:1:needle needle a.go-6-six"},

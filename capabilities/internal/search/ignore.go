@@ -211,12 +211,12 @@ func (r *rules) match(dir, name string, isDir bool) verdict {
 // marks says which of the names that matter here a directory has.
 type marks struct{ gitignore, ignore, git bool }
 
-// extend returns the rules that hold in the directory d, whose path is base bytes long.
-func (r *rules) extend(d dir, m marks, base int) *rules {
+// extend returns the rules that hold in the directory d, which is path below the root of s.
+func (r *rules) extend(s *start, d dir, m marks, path string) *rules {
 	if m == (marks{}) {
 		return r
 	}
-	n := &rules{up: r, base: base, repo: m.git}
+	n := &rules{up: r, base: len(path), repo: m.git}
 	if m.gitignore {
 		n.git = readRules(d, ".gitignore")
 	}
@@ -224,25 +224,12 @@ func (r *rules) extend(d dir, m marks, base int) *rules {
 		n.ignore = readRules(d, ".ignore")
 	}
 	if m.git {
-		n.exclude = readExclude(d)
+		n.exclude = s.exclude(d, path)
 	}
 	if n.git == nil && n.ignore == nil && !n.repo {
 		return r
 	}
 	return n
-}
-
-// readExclude reads the rules of a repository that only this clone has.
-func readExclude(d dir) *ruleList {
-	for _, name := range []string{".git", "info"} {
-		sub, err := d.open(name)
-		if err != nil {
-			return nil // a .git that is a file points elsewhere, perhaps outside
-		}
-		defer sub.close()
-		d = sub
-	}
-	return readRules(d, "exclude")
 }
 
 // readRules reads a file with rules; one that cannot be read has none.
@@ -256,7 +243,12 @@ func readRules(d dir, name string) *ruleList {
 	if err != nil {
 		return nil
 	}
-	if l := parseRules(string(text)); len(l.rules) > 0 {
+	return listOf(string(text))
+}
+
+// listOf reads rules; nil when there are none.
+func listOf(text string) *ruleList {
+	if l := parseRules(text); len(l.rules) > 0 {
 		return l
 	}
 	return nil

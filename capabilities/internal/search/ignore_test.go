@@ -184,3 +184,37 @@ func randomRules(random *rand.Rand) string {
 	}
 	return b.String()
 }
+
+// What only one clone ignores holds in its linked worktrees, too, as long as it is in the workspace.
+func TestExcludeOfAWorktree(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not there")
+	}
+	for _, outside := range []bool{false, true} {
+		base := tree(t, "ws/x=")
+		repo, work := filepath.Join(base, "ws", "repo"), filepath.Join(base, "ws", "work")
+		if outside {
+			repo = filepath.Join(base, "repo")
+		}
+		run(t, base, nil, git, "init", "-q", repo)
+		run(t, repo, nil, git, "-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "--allow-empty", "-m", "m")
+		run(t, repo, nil, git, "worktree", "add", "-q", work)
+		grow(t, repo, ".git/info/exclude=secret*\n")
+		grow(t, work, "secret=word", "sub/secret.txt=word", "plain=word")
+		w := workspace(t, filepath.Join(base, "ws"))
+		want := "work/plain:1:1:word"
+		if outside { // nothing outside is read
+			want = "work/plain:1:1:word work/secret:1:1:word work/sub/secret.txt:1:1:word"
+		}
+		assert.Equal(t, want, shown(grep(t, w, GrepOptions{Pattern: "word", Path: "work"})))
+		if !outside {
+			assert.Equal(t, want, shown(grep(t, w, GrepOptions{Pattern: "word"})))
+			assert.Empty(t, grep(t, w, GrepOptions{Pattern: "word", Path: "work/sub"}).Files)
+		}
+	}
+	// A submodule's .git is a file with a relative path.
+	w := workspace(t, tree(t, ".git/modules/m/info/exclude=*.log\n", "m/.git=gitdir: ../.git/modules/m\n", "m/a.log=word", "m/b=word",
+		"n/.git=gitdir: ../../../etc\n", "n/b=word", "o/.git=gitdir: ", "o/b=word", "p/.git=nothing", "p/b=word"))
+	assert.Equal(t, "m/b:1:1:word n/b:1:1:word o/b:1:1:word p/b:1:1:word", shown(grep(t, w, GrepOptions{Pattern: "word"})))
+}

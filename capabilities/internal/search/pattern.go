@@ -87,6 +87,12 @@ func (g globs) match(dir, name string, k kind) bool {
 	return false
 }
 
+// has says whether one of the patterns matches the path of a directory.
+func (g globs) has(dir string) bool {
+	name := dir[strings.LastIndexByte(dir, '/')+1:]
+	return g.match(dir[:len(dir)-len(name)], name, kindDir) || g.match(dir[:len(dir)-len(name)], name, kindFile)
+}
+
 // mayLead says whether something below the directory dir ("a/b/") can match.
 func (g globs) mayLead(dir string) bool {
 	for i := range g {

@@ -18,8 +18,10 @@ type start struct {
 	dir   dir    // owned; close ends it
 	file  string // the name in dir when the path is a file, else ""
 	shown string // the path for people, not quoted: "" for the workspace's directory, else without a slash at its end
+	root  string // the root's path
 	path  string // below the root, "a/b/" or ""
 	rules *rules // of the directories from the root down to dir, without dir's own
+	in    *capabilities.Workspace
 }
 
 func (s *start) close() { s.dir.close() }
@@ -32,7 +34,7 @@ func open(w *capabilities.Workspace, path string, noIgnore bool) (s *start, err 
 		if p, err = w.Resolve(path); err != nil {
 			return nil, err
 		}
-		s, err = descend(p, noIgnore)
+		s, err = descend(w, p, noIgnore)
 		if err == nil {
 			return s, nil
 		}
@@ -44,12 +46,12 @@ func open(w *capabilities.Workspace, path string, noIgnore bool) (s *start, err 
 	return nil, err
 }
 
-func descend(p capabilities.Path, noIgnore bool) (*start, error) {
+func descend(w *capabilities.Workspace, p capabilities.Path, noIgnore bool) (*start, error) {
 	d, err := openTop(p.Root)
 	if err != nil {
 		return nil, err
 	}
-	s := &start{dir: d, shown: filepath.ToSlash(capabilities.UnquoteName(p.Display))}
+	s := &start{dir: d, shown: filepath.ToSlash(capabilities.UnquoteName(p.Display)), root: p.Root.Name(), in: w}
 	if s.shown == "." {
 		s.shown = ""
 	}
@@ -75,7 +77,7 @@ func descend(p capabilities.Path, noIgnore bool) (*start, error) {
 			return s, nil
 		}
 		if !noIgnore {
-			s.rules = s.rules.extend(s.dir, marksOf(s.dir), len(s.path))
+			s.rules = s.rules.extend(s, s.dir, marksOf(s.dir), s.path)
 		}
 		child, err := s.dir.open(step)
 		s.close()

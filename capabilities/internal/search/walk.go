@@ -205,7 +205,7 @@ func (k *worker) directory(j job) {
 	}
 	rules := j.rules
 	if !k.opts.noIgnore {
-		rules = rules.extend(n.dir, k.marks(), len(j.path))
+		rules = rules.extend(k.start, n.dir, k.marks(), j.path)
 	}
 	k.files, k.dirs = k.files[:0], k.dirs[:0]
 	below := k.below(j.path)
