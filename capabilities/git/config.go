@@ -26,14 +26,9 @@ const (
 // entry is one line of the configuration as git would use it.
 type entry struct {
 	scope, origin            string
+	key                      string // as git writes it
 	section, sub, name, text string
-}
-
-func (e entry) key() string {
-	if e.sub == "" {
-		return e.section + "." + e.name
-	}
-	return e.section + "." + e.sub + "." + e.name
+	divided                  bool // it is in a subsection, whose name, sub, may be ""
 }
 
 // ofRepository says whether the repository itself says it, or a file that it includes.
@@ -59,9 +54,9 @@ func parseEntry(line string) (e entry, ok bool) {
 	if first < 0 {
 		return e, false
 	}
-	e = entry{section: key[:first], name: key[last+1:], text: value}
+	e = entry{key: key, section: key[:first], name: key[last+1:], text: value}
 	if first < last {
-		e.sub = key[first+1 : last]
+		e.sub, e.divided = key[first+1:last], true
 	}
 	return e, true
 }
@@ -185,31 +180,31 @@ func (r *repository) neutralise(all []entry) (*config, error) {
 			}
 			switch e.name {
 			case "clean", "smudge", "process":
-				say(e.key(), "")
+				say(e.key, "")
 				say("filter."+e.sub+".required", "false")
 				if e.text != "" && !slices.Contains(c.filters, e.sub) {
 					c.filters = append(c.filters, e.sub)
 				}
 			}
-		case e.section == "hook" && e.sub != "":
+		case e.section == "hook" && e.divided:
 			if !r.git.options.AllowHooks {
 				say("hook."+e.sub+".enabled", "false")
 				say("hook."+e.sub+".event", "")
 			}
 		case e.section == "diff" && e.name == "textconv":
-			say(e.key(), "cat")
+			say(e.key, "cat")
 		case e.section == "merge" && e.name == "driver":
-			say(e.key(), "false")
+			say(e.key, "false")
 		case e.ofRepository() && r.namesOutside(e):
-			if e.key() == ignoreRevs {
+			if e.key == ignoreRevs {
 				c.noIgnoreRevs = true
 				break
 			}
-			say(e.key(), "/dev/null")
-		case e.key() == "commit.gpgsign":
+			say(e.key, "/dev/null")
+		case e.key == "commit.gpgsign":
 			c.signs = isTrue(e.text)
-		case e.sub != "" && slices.Contains(runs, e.name):
-			say(e.key(), "")
+		case e.divided && slices.Contains(runs, e.name):
+			say(e.key, "")
 		}
 		c.secrets = append(c.secrets, secretsOf(e)...)
 	}
@@ -226,7 +221,7 @@ func (r *repository) neutralise(all []entry) (*config, error) {
 
 // namesOutside says whether the repository wants git to read a file outside the roots.
 func (r *repository) namesOutside(e entry) bool {
-	if !slices.Contains(files, e.key()) || e.text == "" {
+	if !slices.Contains(files, e.key) || e.text == "" {
 		return false
 	}
 	if strings.HasPrefix(e.text, "~") || strings.HasPrefix(e.text, "%(prefix)") {
