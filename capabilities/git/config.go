@@ -87,23 +87,10 @@ type config struct {
 // readConfig reads the configuration that git would use in a repository and says what has to be said otherwise.
 // The files that the repository includes are looked at first: git reads them before it says where they are.
 func (r *repository) readConfig(ctx context.Context) (*config, error) {
-	for _, file := range []string{"config", "config.worktree"} {
-		path := filepath.Join(r.common, file)
-		if file == "config.worktree" {
-			path = filepath.Join(r.gitDir, file)
-		}
-		if !mentions(path, "include") {
-			continue
-		}
-		text, err := r.ask(ctx, maxConfig, "config", "--file", path, "--no-includes", "--list", "-z")
-		if err != nil {
+	seen := map[string]bool{}
+	for _, file := range []string{filepath.Join(r.common, "config"), filepath.Join(r.gitDir, "config.worktree")} {
+		if err := r.checkIncludes(ctx, file, seen); err != nil {
 			return nil, err
-		}
-		for line := range strings.SplitSeq(string(text), "\x00") {
-			e, _ := parseEntry(line)
-			if err := r.checkInclude(e, filepath.Dir(path)); err != nil {
-				return nil, err
-			}
 		}
 	}
 	text, err := r.ask(ctx, maxConfig, "config", "--includes", "--list", "-z", "--show-scope", "--show-origin")
@@ -122,7 +109,7 @@ func (r *repository) readConfig(ctx context.Context) (*config, error) {
 		if file = r.absolute(file); !inside(r.workspace, file) {
 			return nil, r.outside("a file that its configuration includes", file)
 		}
-		if err := r.checkInclude(e, filepath.Dir(file)); err != nil {
+		if _, err := r.checkInclude(e, directoryOf(file)); err != nil {
 			return nil, err
 		}
 	}
@@ -142,25 +129,33 @@ func mentions(path, word string) bool {
 	return err != nil || strings.Contains(strings.ToLower(string(text)), word)
 }
 
-// checkInclude refuses an include whose file is outside. dir is that of the file it stands in.
-func (r *repository) checkInclude(e entry, dir string) error {
+// checkInclude is the file that an entry includes; "" is none. One that is outside is refused. dir is the directory
+// of the file in which the entry stands.
+func (r *repository) checkInclude(e entry, dir string) (string, error) {
 	if e.section != "include" && e.section != "includeif" || e.name != "path" {
-		return nil
+		return "", nil
 	}
 	path := e.text
 	switch {
 	case strings.HasPrefix(path, "~") || strings.HasPrefix(path, "%(prefix)"):
 		// The home of somebody, or of git: never the repository's.
-		return r.outside("a file that its configuration includes", path)
+		return "", r.outside("a file that its configuration includes", path)
 	case path == "":
-		return nil
-	case !filepath.IsAbs(path):
-		path = filepath.Join(dir, path)
+		return "", nil
 	}
+	path = beside(dir, path)
 	if !inside(r.workspace, path) {
-		return r.outside("a file that its configuration includes", path)
+		return "", r.outside("a file that its configuration includes", path)
 	}
-	return nil
+	if info, err := os.Stat(path); err == nil && waits(info.Mode()) {
+		return "", r.blocks(path)
+	}
+	return path, nil
+}
+
+// directoryOf is the directory of a file as git sees it in the file's path, which is not made shorter.
+func directoryOf(path string) string {
+	return path[:max(strings.LastIndexFunc(path, func(c rune) bool { return c < 0x80 && os.IsPathSeparator(uint8(c)) }), 0)]
 }
 
 func (r *repository) neutralise(all []entry) (*config, error) {
@@ -195,6 +190,12 @@ func (r *repository) neutralise(all []entry) (*config, error) {
 			say(e.key, "cat")
 		case e.section == "merge" && e.name == "driver":
 			say(e.key, "false")
+		case e.ofRepository() && e.key == "extensions.refstorage" && strings.Contains(e.text, "://"):
+			// Later versions of git take a place for the branches.
+			_, path, _ := strings.Cut(e.text, "://")
+			if path = beside(r.common, path); !inside(r.workspace, path) {
+				return nil, r.outside("where its branches are", path)
+			}
 		case e.ofRepository() && r.namesOutside(e):
 			if e.key == ignoreRevs {
 				c.noIgnoreRevs = true
@@ -219,7 +220,7 @@ func (r *repository) neutralise(all []entry) (*config, error) {
 	return c, nil
 }
 
-// namesOutside says whether the repository wants git to read a file outside the roots.
+// namesOutside says whether the repository wants git to read a file outside the roots, or one without an end.
 func (r *repository) namesOutside(e entry) bool {
 	if !slices.Contains(files, e.key) || e.text == "" {
 		return false
@@ -227,7 +228,12 @@ func (r *repository) namesOutside(e entry) bool {
 	if strings.HasPrefix(e.text, "~") || strings.HasPrefix(e.text, "%(prefix)") {
 		return true
 	}
-	return !inside(r.workspace, r.absolute(e.text))
+	path := r.absolute(e.text)
+	if !inside(r.workspace, path) {
+		return true
+	}
+	info, err := os.Stat(path)
+	return err == nil && waits(info.Mode())
 }
 
 func isTrue(text string) bool {

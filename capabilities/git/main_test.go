@@ -138,6 +138,17 @@ func (b *bench) gitIn(dir string, args ...string) string {
 	return string(out)
 }
 
+// sh runs a script in the workspace, in which OUT is a directory.
+func (b *bench) sh(out, script string) string {
+	b.t.Helper()
+	c := exec.Command("sh", "-ec", script)
+	c.Dir = b.top
+	c.Env = append(os.Environ(), "HOME="+b.env["HOME"], "GIT_CONFIG_NOSYSTEM=1", "XDG_CONFIG_HOME=", "OUT="+out, "PWD="+b.top)
+	text, err := c.CombinedOutput()
+	require.NoError(b.t, err, "%s: %s", script, text)
+	return string(text)
+}
+
 // put writes a file.
 func (b *bench) put(name, content string) string {
 	b.t.Helper()
