@@ -68,7 +68,7 @@ func newOptions(lists ...[]string) *options {
 var diffOptions = []string{
 	"-p -u --patch", "-s --no-patch", "--raw", "--stat[=]", "--numstat", "--shortstat", "--dirstat[=]", "--summary", "--compact-summary",
 	"--patch-with-stat", "--name-only", "--name-status", "--minimal", "--patience", "--histogram", "--diff-algorithm=", "--anchored=",
-	"-U --unified=", "--word-diff[=]", "--word-diff-regex=", "--no-renames", "-M --find-renames[=]", "--find-copies[=]",
+	"-U --unified=", "--word-diff[=]", "--word-diff-regex=", "--no-renames", "-M --find-renames[=]", "-C --find-copies[=]",
 	"--find-copies-harder", "-B --break-rewrites[=]", "-D --irreversible-delete", "-l=", "--diff-filter=", "-S=", "-G=", "--find-object=",
 	"--pickaxe-all", "--pickaxe-regex", "-R", "--relative[=]", "--no-relative", "-a --text", "--ignore-cr-at-eol", "--ignore-space-at-eol",
 	"-b --ignore-space-change", "-w --ignore-all-space", "--ignore-blank-lines", "-I --ignore-matching-lines=", "--inter-hunk-context=",
@@ -105,7 +105,7 @@ func commands() map[string]*command {
 		{name: "diff", fixed: slices.Concat(quiet, inWorkTree), options: newOptions(diffOptions, []string{
 			"--cached", "--staged", "--merge-base", "-1 --base", "-2 --ours", "-3 --theirs", "-0", "--cc"})},
 		{name: "blame", fixed: []string{"--no-textconv"}, options: newOptions([]string{
-			"-L=", "--root", "-l", "-t", "-p --porcelain", "--line-porcelain", "-M[=]", "--reverse", "--first-parent", "--date=",
+			"-L=", "--root", "-l", "-t", "-p --porcelain", "--line-porcelain", "-M[=]", "-C[=]", "--reverse", "--first-parent", "--date=",
 			"-f --show-name", "-n --show-number", "-s", "-e --show-email", "-w", "--abbrev=", "--since=", "--ignore-rev=", "--incremental",
 			"--minimal", "--no-textconv"}),
 			refused: map[string]refusal{"S": {why: "it reads a file outside git", outside: true}}},

@@ -245,26 +245,46 @@ func isTrue(text string) bool {
 }
 
 var userInfo = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^([a-z][a-z0-9+.-]*)://([^/\s@]+)@`)
+	return regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*)://([^/\s'"<>]+)@`)
 })
+
+// isSecret says whether the part of a URL in front of the "@" is more than a name.
+func isSecret(scheme, user string) bool {
+	name, password, both := strings.Cut(user, ":")
+	// Without a password a long name may be a token.
+	return both && password != "" || !both && strings.HasPrefix(strings.ToLower(scheme), "http") && len(name) >= 16
+}
+
+// hideURLs leaves out the credentials of all URLs in what git says, also before it is known which are configured.
+func hideURLs(text string) string {
+	if !strings.Contains(text, "://") {
+		return text
+	}
+	return userInfo().ReplaceAllStringFunc(text, func(found string) string {
+		if m := userInfo().FindStringSubmatch(found); isSecret(m[1], m[2]) {
+			return m[1] + "://***@"
+		}
+		return found
+	})
+}
 
 // secretsOf finds the credentials in a line: the user and password of a URL, the value of a header.
 func secretsOf(e entry) []string {
 	var found []string
 	for _, text := range []string{e.sub, e.text} {
-		m := userInfo().FindStringSubmatch(text)
-		if m == nil {
-			continue
-		}
-		user, password, both := strings.Cut(m[2], ":")
-		switch {
-		case both && password != "":
+		for _, m := range userInfo().FindAllStringSubmatch(text, -1) {
+			if !isSecret(m[1], m[2]) {
+				continue
+			}
+			user, password, both := strings.Cut(m[2], ":")
+			if !both {
+				found = append(found, user)
+				continue
+			}
 			found = append(found, m[2]+"@")
 			if len(password) >= 8 {
 				found = append(found, password)
 			}
-		case strings.HasPrefix(strings.ToLower(m[1]), "http") && len(user) >= 16: // a token for a name
-			found = append(found, user)
 		}
 	}
 	if e.name == "extraheader" {
