@@ -44,7 +44,7 @@ var meanings = sync.OnceValue(func() []meaning {
 			`bad tree object|missing blob|missing tree|inflate: data stream error|bad config|bad (?:numeric|boolean) config value|missing value for|repository version|unknown repository extension`), protocol.CodeConflict, false},
 		{regexp.MustCompile(`(?m)^usage: |^(?:error|fatal): (?:unknown|unrecognized|invalid|option|malformed|Invalid|could not parse)|` +
 			`not an integer|not a non-negative integer|not a number|expects a (?:numerical|non-negative)|-L argument not|-L invalid|is in submodule|Invalid object name|` +
-			`is not 'Name <email>'|[Ii]nvalid regular expression|invalid regex|cannot be used together|are incompatible|exactly one pathspec|pathspec magic`), protocol.CodeInvalidParams, false},
+			`is not 'Name <email>'|empty commit message|[Ii]nvalid regular expression|invalid regex|cannot be used together|are incompatible|exactly one pathspec|pathspec magic`), protocol.CodeInvalidParams, false},
 		{regexp.MustCompile(`No space left on device`), protocol.CodeResourceUnavailable, false},
 		{regexp.MustCompile(`Permission denied`), protocol.CodeForbidden, false},
 	}

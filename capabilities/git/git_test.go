@@ -96,7 +96,7 @@ func TestMistakes(t *testing.T) {
 		{"invalid_params", "", []string{"log", "--format=nope"}},
 		{"invalid_params", "", []string{"commit", "--allow-empty", "-m", "x", "--author=nobody at all"}},
 		{"invalid_params", "", []string{"commit", "--allow-empty", "-m", "x", "--date=nope"}},
-		{"conflict", "", []string{"commit", "--allow-empty", "-m", " "}},
+		{"invalid_params", "", []string{"commit", "--allow-empty", "-m", " "}},
 		{"invalid_params", "is in submodule", []string{"add", "sub/f"}},
 	} {
 		a := b.call(c.call[0], c.call[1:]...)
