@@ -41,7 +41,7 @@ var meanings = sync.OnceValue(func() []meaning {
 			`empty ident name|unable to auto-detect email|must be run in a work tree|You have nothing to amend|You asked to amend|` +
 			// What is wrong with the repository itself.
 			`index file (?:corrupt|smaller than expected|open failed)|bad index (?:file|version)|bad signature 0x|unmerged index|is corrupt|is empty$|unable to read (?:tree|[0-9a-f]{40})|` +
-			`bad tree object|missing blob|missing tree|inflate: data stream error|bad config|bad (?:numeric|boolean) config value|missing value for|repository version|unknown repository extension`), protocol.CodeConflict, false},
+			`bad tree object|missing (?:blob|tree|object)|inflate: data stream error|bad config|bad (?:numeric|boolean) config value|missing value for|repository version|unknown repository extension`), protocol.CodeConflict, false},
 		{regexp.MustCompile(`(?m)^usage: |^(?:error|fatal): (?:unknown|unrecognized|invalid|option|malformed|Invalid|could not parse)|` +
 			`not an integer|not a non-negative integer|not a number|expects a (?:numerical|non-negative)|-L argument not|-L invalid|is in submodule|Invalid object name|` +
 			`is not 'Name <email>'|empty commit message|[Ii]nvalid regular expression|invalid regex|cannot be used together|are incompatible|exactly one pathspec|pathspec magic`), protocol.CodeInvalidParams, false},

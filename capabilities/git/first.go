@@ -30,7 +30,12 @@ func (r *repository) checkFirst(ctx context.Context) error {
 	}
 	for _, name := range []string{"HEAD", "config", "config.worktree", "commondir"} {
 		part := beside(gitDir, name)
-		if info, err := os.Stat(part); err == nil && waits(info.Mode()) {
+		info, err := os.Stat(part)
+		switch {
+		case err != nil:
+		case !inside(r.workspace, part):
+			return r.outside("what a link in it leads to", part)
+		case waits(info.Mode()):
 			return r.blocks(part)
 		}
 	}
@@ -60,6 +65,8 @@ func (r *repository) findGitDir() (string, error) {
 			return dir, nil
 		case err != nil:
 			continue
+		case !inside(r.workspace, path):
+			return "", r.outside("its directory", path)
 		case waits(info.Mode()):
 			return "", r.blocks(path)
 		case info.IsDir():

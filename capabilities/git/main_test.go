@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // bench is a repository in a workspace, with a session in it.
 type bench struct {
-	t    *testing.T
+	t    testing.TB
 	base string // the workspace is base/ws, the home base/home
 	top  string // the workspace
 	env  map[string]string
@@ -96,7 +96,7 @@ func (b *bench) commitFirst() {
 }
 
 // newPlace makes an empty workspace.
-func newPlace(t *testing.T) *bench {
+func newPlace(t testing.TB) *bench {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")
