@@ -95,7 +95,7 @@ var refusedArguments = []struct {
 	{"forbidden", []string{"commit", "--interactive"}},
 	{"forbidden", []string{"commit", "-e", "-m", "x"}},
 	{"forbidden", []string{"commit", "--trailer=x", "-m", "x"}},
-	{"workspace_boundary", []string{"commit", "-C", "HEAD"}},
+	{"forbidden", []string{"commit", "-C", "HEAD"}},
 	{"forbidden", []string{"commit", "--reuse-message=HEAD"}},
 	{"forbidden", []string{"commit", "-c", "HEAD"}},
 	{"forbidden", []string{"diff", "-"}},

@@ -95,7 +95,8 @@ func commands() map[string]*command {
 	quiet := []string{"--no-ext-diff", "--no-textconv"}
 	inWorkTree := []string{"--ignore-submodules=dirty"} // looks at the commit of a submodule, and runs no git in it
 	log := newOptions(logOptions, diffOptions)
-	noRemerge := map[string]refusal{"remerge-diff": {why: "it runs merge drivers"}, "show-signature": {why: "it runs a signing program"}}
+	noRemerge := map[string]refusal{"remerge-diff": {why: "it runs merge drivers"}, "show-signature": {why: "it runs a signing program"},
+		"c": {why: "the configuration cannot be changed; a merge is shown with --cc"}}
 	list := []*command{
 		{name: "status", fixed: inWorkTree, options: newOptions([]string{
 			"-s --short", "-b --branch", "--show-stash", "--porcelain[=]", "--long", "-u --untracked-files[=]", "--ignored[=]",
@@ -115,6 +116,7 @@ func commands() map[string]*command {
 			"-m --message=", "-a --all", "--amend", "--no-edit", "--allow-empty", "--author=", "--date=", "-s --signoff", "--reset-author",
 			"-o --only", "-i --include", "--fixup=", "-q --quiet", "--no-gpg-sign"}),
 			refused: map[string]refusal{
+				"C": {why: "the message is given with -m"}, "c": {why: "there is no editor; the message is given with -m"},
 				"S": {why: "it runs a signing program"}, "gpg-sign": {why: "it runs a signing program"},
 				"n": {why: "whether hooks run is the configuration's"}, "no-verify": {why: "whether hooks run is the configuration's"},
 				"p": {why: "nobody can be asked"}, "patch": {why: "nobody can be asked"}, "interactive": {why: "nobody can be asked"},

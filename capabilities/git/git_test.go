@@ -320,13 +320,15 @@ func TestNamesComeBack(t *testing.T) {
 	b.works("add", append([]string{"--"}, shown...)...)
 	assert.ElementsMatch(t, append(shown, "a.txt"), strings.Split(strings.TrimSuffix(b.works("ls-files"), "\n\n"), "\n"))
 	b.works("commit", "-m", "odd")
-	for _, name := range shown {
+	for _, name := range []string{"[br]", ":(top)x", "$'caf\\xe9'", "$'tab\\tx'", `back\slash`, "$'$\\'x\\''", "dir[1]/f?"} {
 		assert.Len(t, lines(b.works("blame", "-s", "--", name)), 1, "%s", name)
 		log := []string{"log", "--format=", "--name-only", "--", name}
 		require.Len(t, lines(b.works(log[0], log[1:]...)), 1, "%s", name)
 		back := strings.TrimSuffix(strings.TrimPrefix(b.works(log[0], log[1:]...), "\n"), "\n\n")
 		assert.Equal(t, []string{"odd"}, lines(b.works("log", "--format=%s", "--", back)), "%s", back)
 	}
+	assert.Contains(t, b.works("log", "--format=%s", "--", `"a -> b"`), "odd")
+	assert.Contains(t, b.works("log", "--format=%s", `"tab\tx"`), "odd")
 	assert.Contains(t, b.works("diff", "--name-only", "HEAD~1"), "\n$'caf\\xe9'\n")
 	assert.Contains(t, b.works("diff", "--name-only", "HEAD~1"), "\né\n")
 	assert.Contains(t, b.works("log", "--name-only", "-1"), `"caf\351"`)

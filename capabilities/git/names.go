@@ -137,7 +137,9 @@ func (r *repository) readNames(a *arguments) {
 		}
 	}
 	for i, arg := range a.before {
-		if name, ok := unquoteC(arg); ok && !r.there(arg) && name[0] != '-' {
+		// Names of branches may have quotes in them, but no backslash.
+		name, ok := unquoteC(arg)
+		if ok && (a.command.pathful || strings.Contains(arg, `\`)) && !r.there(arg) && name[0] != '-' {
 			a.before[i] = name
 			a.plain[slices.Index(a.plain, arg)] = name
 		}
