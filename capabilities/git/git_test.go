@@ -332,6 +332,7 @@ func TestNamesComeBack(t *testing.T) {
 	assert.Contains(t, b.works("diff", "--name-only", "HEAD~1"), "\n$'caf\\xe9'\n")
 	assert.Contains(t, b.works("diff", "--name-only", "HEAD~1"), "\né\n")
 	assert.Contains(t, b.works("log", "--name-only", "-1"), `"caf\351"`)
+	assert.Contains(t, b.works("show", "--", "$'caf\\xe9'"), "\n+++ \"b/caf\\351\"\n@@ -0,0 +1 @@\n+text of caf\n")
 	assert.Contains(t, b.works("log", "-L1,1:"+`$'caf\xe9'`), "+text of caf")
 	assert.Contains(t, b.works("log", "--format=%s", "dir[1]"), "odd")
 	b.put("a.txt", "b\n")

@@ -401,6 +401,20 @@ func TestLinksThatStay(t *testing.T) {
 	assert.Contains(t, b.works("log", "--format=%s", "-g"), "x\n")
 }
 
+// What cannot be looked at is not used: a name in such a directory can be opened all the same.
+func TestDirectoriesThatCannotBeRead(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root can read every directory")
+	}
+	b := newBench(t, Options{})
+	b.commit("a.txt", "a\n")
+	dir := filepath.Join(b.top, ".git/rebase-merge")
+	require.NoError(t, os.Mkdir(dir, 0o300))
+	assert.Contains(t, b.refused("forbidden", "status"), ".git/rebase-merge cannot be read")
+	require.NoError(t, os.Chmod(dir, 0o700))
+	b.works("status")
+}
+
 // A link into a root that is read-only is not written through.
 func TestLinksThatAreWritten(t *testing.T) {
 	b := newPlace(t)

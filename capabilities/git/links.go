@@ -101,12 +101,14 @@ func (w *walk) directory(at place) error {
 	if !time.Now().Before(w.r.deadline) {
 		return protocol.Errorf(protocol.CodeTimeout, "the repository could not be looked through within %v", w.r.git.options.Timeout).WithRetryable(false)
 	}
-	file, err := os.Open(at.dir)
-	if err != nil {
-		return nil // git will say what is wrong with it
+	entries, err := entriesOf(at.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		// git can open what is in a directory that cannot be read, when it knows the name.
+		return protocol.Errorf(protocol.CodeForbidden, "the repository is not used: its directory %s cannot be read, and what is in it may lead out of the workspace", capabilities.QuoteName(at.dir))
 	}
-	entries, _ := file.ReadDir(-1) // in no order: there may be very many
-	file.Close()
 	as := at.as
 	if as == modules {
 		for _, e := range entries {
@@ -121,6 +123,16 @@ func (w *walk) directory(at place) error {
 		}
 	}
 	return nil
+}
+
+// entriesOf is what is in a directory, in no order: there may be very much.
+func entriesOf(dir string) ([]fs.DirEntry, error) {
+	file, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return file.ReadDir(-1)
 }
 
 func (w *walk) entry(at place, as role, e fs.DirEntry) error {
@@ -168,7 +180,10 @@ func (w *walk) follow(link string, written bool) (string, error) {
 // reads those of all of them.
 func (w *walk) commonDir(dir, path string) error {
 	text, err := readSmall(path, maxPointer)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
 		return protocol.Errorf(protocol.CodeForbidden, "the repository is not used: %s cannot be read", capabilities.QuoteName(path))
 	}
 	to := strings.TrimRight(text, "\r\n")

@@ -117,6 +117,17 @@ func (a *arguments) lists() (names, only bool) {
 	return names, names && a.command.name == "diff"
 }
 
+var headOfPatch = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^(?:diff --(?:git|cc|combined) |\+\+\+ |--- |(?:rename|copy) (?:from|to) |Binary files )[^\n]*\x{FFFD}`)
+})
+
+// unreadable says whether there are names in what git printed that are not text, and so cannot be read back. In
+// the content of files such bytes are nobody's fault.
+func (a *arguments) unreadable(printed string) bool {
+	names, _ := a.lists()
+	return names || headOfPatch().MatchString(printed)
+}
+
 // shows is how what git prints is to be written for the result; nil is as it is.
 func (a *arguments) shows() func(string) string {
 	_, only := a.lists()

@@ -217,7 +217,7 @@ func (r *repository) run(ctx context.Context, call *capabilities.Call, args *arg
 	if show := args.shows(); show != nil {
 		hide = func(text string) string { return show(r.config.hide(text)) }
 	}
-	names, _ := args.lists()
+	again := !args.command.writes // to show names otherwise
 	until := time.Now().Add(r.git.options.LockWait)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		run, err := program.Start(ctx, call, r.group, r.command(argv...), r.limits())
@@ -226,9 +226,9 @@ func (r *repository) run(ctx context.Context, call *capabilities.Call, args *arg
 		}
 		report := run.Report(hide)
 		report.Stderr = hideURLs(report.Stderr)
-		if names && report.InvalidBytes > 0 && run.Err() == nil && !report.Failed() {
-			// A name that is not text: once more, with such names in a form that can be read back.
-			argv, names = slices.Concat([]string{"-c", "core.quotePath=true"}, argv), false
+		if again && report.InvalidBytes > 0 && run.Err() == nil && !report.Failed() && args.unreadable(report.Stdout) {
+			// Once more, with such names in a form that can be read back.
+			argv, again = slices.Concat([]string{"-c", "core.quotePath=true"}, argv), false
 			continue
 		}
 		if m := lockHeld().FindStringSubmatch(report.Stderr); m != nil && report.Failed() {
