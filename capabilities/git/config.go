@@ -87,9 +87,8 @@ type config struct {
 // readConfig reads the configuration that git would use in a repository and says what has to be said otherwise.
 // The files that the repository includes are looked at first: git reads them before it says where they are.
 func (r *repository) readConfig(ctx context.Context) (*config, error) {
-	seen := map[string]bool{}
 	for _, file := range []string{filepath.Join(r.common, "config"), filepath.Join(r.gitDir, "config.worktree")} {
-		if err := r.checkIncludes(ctx, file, seen); err != nil {
+		if err := r.checkIncludes(ctx, file); err != nil {
 			return nil, err
 		}
 	}

@@ -46,9 +46,8 @@ func (r *repository) checkFirst(ctx context.Context) error {
 	if !inside(r.workspace, common) {
 		return r.outside("the repository that this work tree belongs to", common)
 	}
-	seen := map[string]bool{}
 	for _, file := range []string{beside(common, "config"), beside(gitDir, "config.worktree")} {
-		if err := r.checkIncludes(ctx, file, seen); err != nil {
+		if err := r.checkIncludes(ctx, file); err != nil {
 			return err
 		}
 	}
@@ -83,7 +82,7 @@ func (r *repository) findGitDir() (string, error) {
 
 // checkIncludes refuses a configuration that includes a file outside, in itself or in a file that it includes.
 // None of them is read before it is known to be inside.
-func (r *repository) checkIncludes(ctx context.Context, file string, seen map[string]bool) error {
+func (r *repository) checkIncludes(ctx context.Context, file string) error {
 	if !mentions(file, "include") {
 		return nil
 	}
@@ -96,10 +95,13 @@ func (r *repository) checkIncludes(ctx context.Context, file string, seen map[st
 	if dir, err := filepath.EvalSymlinks(directoryOf(file)); err == nil {
 		key = p.Abs + "\x00" + dir
 	}
-	if seen[key] {
+	if r.included[key] {
 		return nil
 	}
-	if seen[key] = true; len(seen) > maxIncludes {
+	if r.included == nil {
+		r.included = map[string]bool{}
+	}
+	if r.included[key] = true; len(r.included) > maxIncludes {
 		return protocol.Errorf(protocol.CodeForbidden, "the repository is not used: its configuration includes more than %d files", maxIncludes)
 	}
 	text, err := r.ask(ctx, maxConfig, "config", "--file", file, "--no-includes", "--list", "-z")
@@ -113,7 +115,7 @@ func (r *repository) checkIncludes(ctx context.Context, file string, seen map[st
 			return err
 		}
 		if included != "" {
-			if err := r.checkIncludes(ctx, included, seen); err != nil {
+			if err := r.checkIncludes(ctx, included); err != nil {
 				return err
 			}
 		}

@@ -23,6 +23,8 @@ const (
 	whole        role = iota // all that is in it, at any depth
 	gitDirectory             // of the work tree, of the repository, of a submodule
 	objectStore              // all but what is in the directories of loose objects
+	packs                    // and the index over several of them
+	reftable                 // tables of branches, and the list of them
 	worktrees                // the directories of linked work trees
 	worktree                 // one of them
 	modules                  // the directories of submodules, under names that may have slashes in them
@@ -39,6 +41,10 @@ func (as role) of(name string) (child role, enter bool) {
 	switch {
 	case as == objectStore && looseObjects().MatchString(name):
 		return whole, false
+	case as == objectStore && name == "pack", as == packs:
+		return packs, true
+	case as == worktree && name == "reftable":
+		return reftable, true
 	case as == modules:
 		return modules, true
 	case as == worktrees:
@@ -49,6 +55,8 @@ func (as role) of(name string) (child role, enter bool) {
 	switch name {
 	case "objects":
 		return objectStore, true
+	case "reftable":
+		return reftable, true
 	case "modules":
 		return modules, true
 	case "worktrees":
@@ -158,6 +166,10 @@ func (w *walk) entry(at place, as role, e fs.DirEntry) error {
 		return w.r.blocks(path)
 	case e.Name() == "commondir" && (as == gitDirectory || as == worktree):
 		return w.commonDir(at.dir, path)
+	case as == packs && strings.HasPrefix(e.Name(), "multi-pack-index"):
+		return w.packNames(path)
+	case as == reftable && e.Name() == "tables.list":
+		return w.tables(path)
 	}
 	return nil
 }

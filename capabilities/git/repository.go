@@ -37,6 +37,7 @@ type repository struct {
 	gitDir, common string // real paths
 	top            string // of the work tree, real; "" for none
 	config         *config
+	included       map[string]bool // files of the configuration whose includes were looked at
 }
 
 // open finds the repository of the session's workspace and looks at it. Nothing of it is used when there is an
