@@ -213,10 +213,6 @@ func (r *repository) run(ctx context.Context, call *capabilities.Call, args *arg
 	if r.config.noIgnoreRevs && args.command.name == "blame" {
 		argv = slices.Insert(argv, 1, "--no-ignore-revs-file")
 	}
-	hide := r.config.hide
-	if show := args.shows(); show != nil {
-		hide = func(text string) string { return show(r.config.hide(text)) }
-	}
 	again := !args.command.writes // to show names otherwise
 	until := time.Now().Add(r.git.options.LockWait)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
@@ -224,12 +220,15 @@ func (r *repository) run(ctx context.Context, call *capabilities.Call, args *arg
 		if err != nil {
 			return protocol.ToolOutput{}, r.ended(err)
 		}
-		report := run.Report(hide)
+		report := run.Report(r.config.hide)
 		report.Stderr = hideURLs(report.Stderr)
 		if again && report.InvalidBytes > 0 && run.Err() == nil && !report.Failed() && args.unreadable(report.Stdout) {
 			// Once more, with such names in a form that can be read back.
 			argv, again = slices.Concat([]string{"-c", "core.quotePath=true"}, argv), false
 			continue
+		}
+		if show := args.shows(); show != nil {
+			report.Stdout = show(report.Stdout)
 		}
 		if m := lockHeld().FindStringSubmatch(report.Stderr); m != nil && report.Failed() {
 			if time.Now().Before(until) && wait(ctx, pause) {
