@@ -120,10 +120,10 @@ func take(c *command, args []string) (*arguments, error) {
 		case arg == "--":
 			a.divided = true
 			for _, path := range args[i+1:] {
-				if strings.ContainsRune(path, 0) {
+				if path = capabilities.UnquoteName(path); strings.ContainsRune(path, 0) {
 					return nil, invalid("args: a path contains a NUL character, which no argument can")
 				}
-				a.paths = append(a.paths, capabilities.UnquoteName(path))
+				a.paths = append(a.paths, path)
 			}
 			i = len(args)
 		case arg == "-":
@@ -137,9 +137,11 @@ func take(c *command, args []string) (*arguments, error) {
 		case strings.HasPrefix(arg, "-"):
 			err = a.short(arg, next)
 		default:
-			name := capabilities.UnquoteName(arg)
-			a.before = append(a.before, name)
-			a.plain = append(a.plain, name)
+			var name string
+			if name, err = plainName(i, arg); err == nil {
+				a.before = append(a.before, name)
+				a.plain = append(a.plain, name)
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -151,6 +153,20 @@ func take(c *command, args []string) (*arguments, error) {
 		}
 	}
 	return a, nil
+}
+
+// plainName is what an argument that is no option means. Written out it must not be one.
+func plainName(i int, arg string) (string, error) {
+	name := capabilities.UnquoteName(arg)
+	switch {
+	case name == "":
+		return "", invalid("args[%d]: is empty", i)
+	case strings.ContainsRune(name, 0):
+		return "", invalid("args[%d]: contains a NUL character, which no argument can", i)
+	case name[0] == '-':
+		return "", invalid("args[%d]: %s begins with a dash; options are given as they are, and such a path after --", i, arg)
+	}
+	return name, nil
 }
 
 func (a *arguments) long(arg string, next func() (string, bool)) error {
@@ -218,6 +234,14 @@ func (a *arguments) add(o *option, written, value string, valued bool) error {
 	}
 	a.values[o.name] = append(a.values[o.name], value)
 	if o.path && valued {
+		if i := strings.Index(value, ":$'"); i >= 0 {
+			value = value[:i+1] + capabilities.UnquoteName(value[i+1:])
+		} else {
+			value = capabilities.UnquoteName(value)
+		}
+		if strings.ContainsRune(value, 0) {
+			return invalid("git %s: the value of %s contains a NUL character, which no argument can", a.command.name, written)
+		}
 		path := value
 		if i := strings.LastIndexByte(value, ':'); i >= 0 {
 			path = value[i+1:]

@@ -57,6 +57,18 @@ var refusedArguments = []struct {
 	{"workspace_boundary", []string{"commit", "--pathspec-from-file=SECRET", "-m", "x"}},
 	{"workspace_boundary", []string{"commit", "-m", "x", "--", "../secret"}},
 	{"workspace_boundary", []string{"log", "-C", "../other"}},
+	{"workspace_boundary", []string{"status", "-C", "sub"}},
+	{"invalid_params", []string{"log", "$'--output=OUT'"}}, // written out it is an option
+	{"invalid_params", []string{"diff", `$'\x2d-output=OUT'`}},
+	{"invalid_params", []string{"log", `$'\55OOUT'`}},
+	{"invalid_params", []string{"show", "$'-'"}},
+	{"invalid_params", []string{"show", "$''"}},
+	{"invalid_params", []string{"show", `$'a\0b'`}},
+	{"invalid_params", []string{"show", "--", `$'a\0b'`}},
+	{"invalid_params", []string{"log", `-L1,1:$'a\0b'`}},
+	{"workspace_boundary", []string{"log", `-L1,2:$'..\x2fsecret'`}},
+	{"workspace_boundary", []string{"diff", "--", `"..\057secret"`}},
+	{"workspace_boundary", []string{"diff", "a.txt", `"..\057secret"`}},
 	{"workspace_boundary", []string{"status", "--git-dir=../x"}},
 	{"workspace_boundary", []string{"log", "--work-tree", ".."}},
 	{"workspace_boundary", []string{"log", "--exec-path=."}},
@@ -83,7 +95,7 @@ var refusedArguments = []struct {
 	{"forbidden", []string{"commit", "--interactive"}},
 	{"forbidden", []string{"commit", "-e", "-m", "x"}},
 	{"forbidden", []string{"commit", "--trailer=x", "-m", "x"}},
-	{"workspace_boundary", []string{"commit", "-C", "HEAD"}},
+	{"forbidden", []string{"commit", "-C", "HEAD"}},
 	{"forbidden", []string{"commit", "--reuse-message=HEAD"}},
 	{"forbidden", []string{"commit", "-c", "HEAD"}},
 	{"forbidden", []string{"diff", "-"}},
@@ -136,7 +148,7 @@ func TestRefusalsSayWhatIsAllowed(t *testing.T) {
 	assert.Contains(t, message, "git log: --one-line is refused: it is not on the list of what is allowed. Did you mean --oneline? Allowed are: -n --max-count=, ")
 	message = b.refused("workspace_boundary", "diff", "--output=/tmp/x")
 	assert.Contains(t, message, "git diff: --output=/tmp/x is refused: it writes a file outside git. Allowed are: ")
-	message = b.refused("workspace_boundary", "log", "-C", "sub")
+	message = b.refused("workspace_boundary", "status", "-C", "sub")
 	assert.Contains(t, message, "-C is refused: the directory is the workspace, and cannot be changed; paths are given after --")
 }
 

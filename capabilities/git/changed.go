@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
@@ -16,6 +17,8 @@ type changedFile struct {
 	From     string `json:"from,omitempty"`     // of what was renamed or copied
 	Staged   bool   `json:"staged,omitempty"`   // it differs between HEAD and the index
 	Unstaged bool   `json:"unstaged,omitempty"` // and between the index and the work tree
+
+	gone bool // it is in the index, was not in HEAD, and is not in the work tree
 }
 
 type changedResult struct {
@@ -51,7 +54,11 @@ func (r *repository) changedFiles(ctx context.Context, args *arguments) (protoco
 	} else {
 		argv := append([]string{"diff", "--name-status", "-z", "-M", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}, args.before...)
 		argv = append(append(argv, "--"), args.paths...)
-		err = r.each(ctx, diffParser(add), argv...)
+		staged := (args.has("cached") || args.has("staged")) && (len(args.plain) == 0 || slices.Equal(args.plain, []string{"HEAD"}))
+		err = r.each(ctx, diffParser(func(f changedFile) {
+			f.Staged = staged
+			add(f)
+		}), argv...)
 	}
 	if err != nil {
 		return protocol.ToolOutput{}, err
@@ -95,10 +102,11 @@ func statusParser(add func(changedFile)) func(string) {
 		f.Path = parts[fields-1]
 		index, tree := rest[0], rest[1]
 		f.Staged, f.Unstaged = index != '.', tree != '.'
+		f.gone = tree == 'D' && index != '.'
 		switch {
 		case kind == "u":
 			f.Status, f.Staged, f.Unstaged = "unmerged", false, true
-		case tree == 'D':
+		case tree == 'D' && (index == '.' || index == 'M' || index == 'T'):
 			f.Status = "deleted"
 		case index != '.':
 			f.Status = statusWords[index]
@@ -143,7 +151,9 @@ func (f changedResult) words(limit int) string {
 		if c.From != "" {
 			line = c.Status + "  " + c.From + " -> " + c.Path
 		}
-		if c.Staged && c.Unstaged {
+		if c.gone && c.Status != "deleted" {
+			line += "  (staged, and deleted since)"
+		} else if c.Staged && c.Unstaged {
 			line += "  (staged, and changed since)"
 		} else if c.Staged {
 			line += "  (staged)"

@@ -68,7 +68,7 @@ func newOptions(lists ...[]string) *options {
 var diffOptions = []string{
 	"-p -u --patch", "-s --no-patch", "--raw", "--stat[=]", "--numstat", "--shortstat", "--dirstat[=]", "--summary", "--compact-summary",
 	"--patch-with-stat", "--name-only", "--name-status", "--minimal", "--patience", "--histogram", "--diff-algorithm=", "--anchored=",
-	"-U --unified=", "--word-diff[=]", "--word-diff-regex=", "--no-renames", "-M --find-renames[=]", "--find-copies[=]",
+	"-U --unified=", "--word-diff[=]", "--word-diff-regex=", "--no-renames", "-M --find-renames[=]", "-C --find-copies[=]",
 	"--find-copies-harder", "-B --break-rewrites[=]", "-D --irreversible-delete", "-l=", "--diff-filter=", "-S=", "-G=", "--find-object=",
 	"--pickaxe-all", "--pickaxe-regex", "-R", "--relative[=]", "--no-relative", "-a --text", "--ignore-cr-at-eol", "--ignore-space-at-eol",
 	"-b --ignore-space-change", "-w --ignore-all-space", "--ignore-blank-lines", "-I --ignore-matching-lines=", "--inter-hunk-context=",
@@ -95,7 +95,8 @@ func commands() map[string]*command {
 	quiet := []string{"--no-ext-diff", "--no-textconv"}
 	inWorkTree := []string{"--ignore-submodules=dirty"} // looks at the commit of a submodule, and runs no git in it
 	log := newOptions(logOptions, diffOptions)
-	noRemerge := map[string]refusal{"remerge-diff": {why: "it runs merge drivers"}, "show-signature": {why: "it runs a signing program"}}
+	noRemerge := map[string]refusal{"remerge-diff": {why: "it runs merge drivers"}, "show-signature": {why: "it runs a signing program"},
+		"c": {why: "the configuration cannot be changed; a merge is shown with --cc"}}
 	list := []*command{
 		{name: "status", fixed: inWorkTree, options: newOptions([]string{
 			"-s --short", "-b --branch", "--show-stash", "--porcelain[=]", "--long", "-u --untracked-files[=]", "--ignored[=]",
@@ -105,7 +106,7 @@ func commands() map[string]*command {
 		{name: "diff", fixed: slices.Concat(quiet, inWorkTree), options: newOptions(diffOptions, []string{
 			"--cached", "--staged", "--merge-base", "-1 --base", "-2 --ours", "-3 --theirs", "-0", "--cc"})},
 		{name: "blame", fixed: []string{"--no-textconv"}, options: newOptions([]string{
-			"-L=", "--root", "-l", "-t", "-p --porcelain", "--line-porcelain", "-M[=]", "--reverse", "--first-parent", "--date=",
+			"-L=", "--root", "-l", "-t", "-p --porcelain", "--line-porcelain", "-M[=]", "-C[=]", "--reverse", "--first-parent", "--date=",
 			"-f --show-name", "-n --show-number", "-s", "-e --show-email", "-w", "--abbrev=", "--since=", "--ignore-rev=", "--incremental",
 			"--minimal", "--no-textconv"}),
 			refused: map[string]refusal{"S": {why: "it reads a file outside git", outside: true}}},
@@ -115,6 +116,7 @@ func commands() map[string]*command {
 			"-m --message=", "-a --all", "--amend", "--no-edit", "--allow-empty", "--author=", "--date=", "-s --signoff", "--reset-author",
 			"-o --only", "-i --include", "--fixup=", "-q --quiet", "--no-gpg-sign"}),
 			refused: map[string]refusal{
+				"C": {why: "the message is given with -m"}, "c": {why: "there is no editor; the message is given with -m"},
 				"S": {why: "it runs a signing program"}, "gpg-sign": {why: "it runs a signing program"},
 				"n": {why: "whether hooks run is the configuration's"}, "no-verify": {why: "whether hooks run is the configuration's"},
 				"p": {why: "nobody can be asked"}, "patch": {why: "nobody can be asked"}, "interactive": {why: "nobody can be asked"},

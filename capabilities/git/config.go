@@ -26,14 +26,9 @@ const (
 // entry is one line of the configuration as git would use it.
 type entry struct {
 	scope, origin            string
+	key                      string // as git writes it
 	section, sub, name, text string
-}
-
-func (e entry) key() string {
-	if e.sub == "" {
-		return e.section + "." + e.name
-	}
-	return e.section + "." + e.sub + "." + e.name
+	divided                  bool // it is in a subsection, whose name, sub, may be ""
 }
 
 // ofRepository says whether the repository itself says it, or a file that it includes.
@@ -59,9 +54,9 @@ func parseEntry(line string) (e entry, ok bool) {
 	if first < 0 {
 		return e, false
 	}
-	e = entry{section: key[:first], name: key[last+1:], text: value}
+	e = entry{key: key, section: key[:first], name: key[last+1:], text: value}
 	if first < last {
-		e.sub = key[first+1 : last]
+		e.sub, e.divided = key[first+1:last], true
 	}
 	return e, true
 }
@@ -92,23 +87,9 @@ type config struct {
 // readConfig reads the configuration that git would use in a repository and says what has to be said otherwise.
 // The files that the repository includes are looked at first: git reads them before it says where they are.
 func (r *repository) readConfig(ctx context.Context) (*config, error) {
-	for _, file := range []string{"config", "config.worktree"} {
-		path := filepath.Join(r.common, file)
-		if file == "config.worktree" {
-			path = filepath.Join(r.gitDir, file)
-		}
-		if !mentions(path, "include") {
-			continue
-		}
-		text, err := r.ask(ctx, maxConfig, "config", "--file", path, "--no-includes", "--list", "-z")
-		if err != nil {
+	for _, file := range []string{filepath.Join(r.common, "config"), filepath.Join(r.gitDir, "config.worktree")} {
+		if err := r.checkIncludes(ctx, file); err != nil {
 			return nil, err
-		}
-		for line := range strings.SplitSeq(string(text), "\x00") {
-			e, _ := parseEntry(line)
-			if err := r.checkInclude(e, filepath.Dir(path)); err != nil {
-				return nil, err
-			}
 		}
 	}
 	text, err := r.ask(ctx, maxConfig, "config", "--includes", "--list", "-z", "--show-scope", "--show-origin")
@@ -127,7 +108,7 @@ func (r *repository) readConfig(ctx context.Context) (*config, error) {
 		if file = r.absolute(file); !inside(r.workspace, file) {
 			return nil, r.outside("a file that its configuration includes", file)
 		}
-		if err := r.checkInclude(e, filepath.Dir(file)); err != nil {
+		if _, err := r.checkInclude(e, directoryOf(file)); err != nil {
 			return nil, err
 		}
 	}
@@ -147,25 +128,33 @@ func mentions(path, word string) bool {
 	return err != nil || strings.Contains(strings.ToLower(string(text)), word)
 }
 
-// checkInclude refuses an include whose file is outside. dir is that of the file it stands in.
-func (r *repository) checkInclude(e entry, dir string) error {
+// checkInclude is the file that an entry includes; "" is none. One that is outside is refused. dir is the directory
+// of the file in which the entry stands.
+func (r *repository) checkInclude(e entry, dir string) (string, error) {
 	if e.section != "include" && e.section != "includeif" || e.name != "path" {
-		return nil
+		return "", nil
 	}
 	path := e.text
 	switch {
 	case strings.HasPrefix(path, "~") || strings.HasPrefix(path, "%(prefix)"):
 		// The home of somebody, or of git: never the repository's.
-		return r.outside("a file that its configuration includes", path)
+		return "", r.outside("a file that its configuration includes", path)
 	case path == "":
-		return nil
-	case !filepath.IsAbs(path):
-		path = filepath.Join(dir, path)
+		return "", nil
 	}
+	path = beside(dir, path)
 	if !inside(r.workspace, path) {
-		return r.outside("a file that its configuration includes", path)
+		return "", r.outside("a file that its configuration includes", path)
 	}
-	return nil
+	if info, err := os.Stat(path); err == nil && waits(info.Mode()) {
+		return "", r.blocks(path)
+	}
+	return path, nil
+}
+
+// directoryOf is the directory of a file as git sees it in the file's path, which is not made shorter.
+func directoryOf(path string) string {
+	return path[:max(strings.LastIndexFunc(path, func(c rune) bool { return c < 0x80 && os.IsPathSeparator(uint8(c)) }), 0)]
 }
 
 func (r *repository) neutralise(all []entry) (*config, error) {
@@ -185,31 +174,37 @@ func (r *repository) neutralise(all []entry) (*config, error) {
 			}
 			switch e.name {
 			case "clean", "smudge", "process":
-				say(e.key(), "")
+				say(e.key, "")
 				say("filter."+e.sub+".required", "false")
 				if e.text != "" && !slices.Contains(c.filters, e.sub) {
 					c.filters = append(c.filters, e.sub)
 				}
 			}
-		case e.section == "hook" && e.sub != "":
+		case e.section == "hook" && e.divided:
 			if !r.git.options.AllowHooks {
 				say("hook."+e.sub+".enabled", "false")
 				say("hook."+e.sub+".event", "")
 			}
 		case e.section == "diff" && e.name == "textconv":
-			say(e.key(), "cat")
+			say(e.key, "cat")
 		case e.section == "merge" && e.name == "driver":
-			say(e.key(), "false")
+			say(e.key, "false")
+		case e.ofRepository() && e.key == "extensions.refstorage" && strings.Contains(e.text, "://"):
+			// Later versions of git take a place for the branches.
+			_, path, _ := strings.Cut(e.text, "://")
+			if path = beside(r.common, path); !inside(r.workspace, path) {
+				return nil, r.outside("where its branches are", path)
+			}
 		case e.ofRepository() && r.namesOutside(e):
-			if e.key() == ignoreRevs {
+			if e.key == ignoreRevs {
 				c.noIgnoreRevs = true
 				break
 			}
-			say(e.key(), "/dev/null")
-		case e.key() == "commit.gpgsign":
+			say(e.key, "/dev/null")
+		case e.key == "commit.gpgsign":
 			c.signs = isTrue(e.text)
-		case e.sub != "" && slices.Contains(runs, e.name):
-			say(e.key(), "")
+		case e.divided && slices.Contains(runs, e.name):
+			say(e.key, "")
 		}
 		c.secrets = append(c.secrets, secretsOf(e)...)
 	}
@@ -224,15 +219,20 @@ func (r *repository) neutralise(all []entry) (*config, error) {
 	return c, nil
 }
 
-// namesOutside says whether the repository wants git to read a file outside the roots.
+// namesOutside says whether the repository wants git to read a file outside the roots, or one without an end.
 func (r *repository) namesOutside(e entry) bool {
-	if !slices.Contains(files, e.key()) || e.text == "" {
+	if !slices.Contains(files, e.key) || e.text == "" {
 		return false
 	}
 	if strings.HasPrefix(e.text, "~") || strings.HasPrefix(e.text, "%(prefix)") {
 		return true
 	}
-	return !inside(r.workspace, r.absolute(e.text))
+	path := r.absolute(e.text)
+	if !inside(r.workspace, path) {
+		return true
+	}
+	info, err := os.Stat(path)
+	return err == nil && waits(info.Mode())
 }
 
 func isTrue(text string) bool {
@@ -244,26 +244,46 @@ func isTrue(text string) bool {
 }
 
 var userInfo = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^([a-z][a-z0-9+.-]*)://([^/\s@]+)@`)
+	return regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*)://([^/\s'"<>]+)@`)
 })
+
+// isSecret says whether the part of a URL in front of the "@" is more than a name.
+func isSecret(scheme, user string) bool {
+	name, password, both := strings.Cut(user, ":")
+	// Without a password a long name may be a token.
+	return both && password != "" || !both && strings.HasPrefix(strings.ToLower(scheme), "http") && len(name) >= 16
+}
+
+// hideURLs leaves out the credentials of all URLs in what git says, also before it is known which are configured.
+func hideURLs(text string) string {
+	if !strings.Contains(text, "://") {
+		return text
+	}
+	return userInfo().ReplaceAllStringFunc(text, func(found string) string {
+		if m := userInfo().FindStringSubmatch(found); isSecret(m[1], m[2]) {
+			return m[1] + "://***@"
+		}
+		return found
+	})
+}
 
 // secretsOf finds the credentials in a line: the user and password of a URL, the value of a header.
 func secretsOf(e entry) []string {
 	var found []string
 	for _, text := range []string{e.sub, e.text} {
-		m := userInfo().FindStringSubmatch(text)
-		if m == nil {
-			continue
-		}
-		user, password, both := strings.Cut(m[2], ":")
-		switch {
-		case both && password != "":
+		for _, m := range userInfo().FindAllStringSubmatch(text, -1) {
+			if !isSecret(m[1], m[2]) {
+				continue
+			}
+			user, password, both := strings.Cut(m[2], ":")
+			if !both {
+				found = append(found, user)
+				continue
+			}
 			found = append(found, m[2]+"@")
 			if len(password) >= 8 {
 				found = append(found, password)
 			}
-		case strings.HasPrefix(strings.ToLower(m[1]), "http") && len(user) >= 16: // a token for a name
-			found = append(found, user)
 		}
 	}
 	if e.name == "extraheader" {

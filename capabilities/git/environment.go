@@ -35,7 +35,7 @@ var always = []setting{
 	{"commit.gpgsign", "false"}, {"tag.gpgsign", "false"}, {"tag.forcesignannotated", "false"}, {"log.showsignature", "false"},
 	{"gpg.program", noProgram}, {"gpg.openpgp.program", noProgram}, {"gpg.x509.program", noProgram}, {"gpg.ssh.program", noProgram},
 	{"gpg.ssh.defaultkeycommand", noProgram},
-	{"gc.auto", "0"}, {"gc.recentobjectshook", noProgram}, {"maintenance.auto", "false"},
+	{"rerere.enabled", "false"}, {"gc.auto", "0"}, {"gc.recentobjectshook", noProgram}, {"maintenance.auto", "false"},
 	// Names and text as the results of the other tools have them.
 	{"core.quotepath", "false"}, {"i18n.logoutputencoding", "UTF-8"}, {"diff.relative", "false"}, {"commit.verbose", "false"},
 	{"color.ui", "false"}, {"color.diff", "false"}, {"color.status", "false"}, {"color.branch", "false"}, {"color.advice", "false"},

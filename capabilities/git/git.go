@@ -12,9 +12,13 @@
 //
 //   - arguments.go takes the arguments apart by a list of what is allowed (commands.go), and writes them anew, so
 //     that git reads them as they were read here;
-//   - repository.go finds the repository, as far up as the roots reach, and where its parts are (links.go);
+//   - repository.go finds the repository, as far up as the roots reach. What git reads before it can be asked is
+//     looked at in front of that (first.go), what its links lead to (links.go, alternates.go) and what git
+//     would wait for (pipes.go) behind it;
 //   - config.go reads the configuration that git would use, and makes of it what must be said otherwise. That
 //     is given in the environment (environment.go), which is stronger than any file;
+//   - names.go reads names as git writes them, takes for a file what is one and no pattern, and writes what git
+//     prints as the other tools do;
 //   - submodule.go and filter.go look at what git would start a program for when something is written;
 //   - run.go runs git; failure.go says what its failure means; branches.go and changed.go are for the
 //     two subcommands that are not git's own.

@@ -59,6 +59,60 @@ func TestAFailureIsAFailure(t *testing.T) {
 	assert.Contains(t, b.refused("invalid_params", "log", "--diff-filter=~"), "unknown change class")
 }
 
+// Whose mistake it is, is said; no mistake is an error of the executor.
+func TestMistakes(t *testing.T) {
+	b := newBench(t, Options{Subcommands: Extra()})
+	b.commit("a.txt", "a\n")
+	b.put("new.txt", "")
+	b.put("sub/f", "f\n")
+	b.sh("", "git init -q sub; git -C sub add f; git -C sub commit -qm x; git add sub 2>/dev/null")
+	for _, c := range []struct {
+		reason, words string
+		call          []string
+	}{
+		{"not_found", "no upstream", []string{"log", "@{u}"}},
+		{"not_found", "no upstream", []string{"rev-parse", "@{upstream}"}},
+		{"not_found", "no match", []string{"log", "-L:x:a.txt"}},
+		{"not_found", "no match", []string{"blame", "-L:x", "a.txt"}},
+		{"not_found", "has only 1 line", []string{"blame", "-L5,9", "a.txt"}},
+		{"not_found", "exists on disk, but not in", []string{"show", "main:new.txt"}},
+		{"not_found", "does not exist", []string{"show", "main:nothing"}},
+		{"not_found", "exists on disk, but not in", []string{"show", ":new.txt"}},
+		{"not_found", "", []string{"show", ":2:a.txt"}},
+		{"not_found", "", []string{"diff", "--find-object=zz"}},
+		{"not_found", "", []string{"log", "main@{5 parsecs}~99999"}},
+		{"not_found", "", []string{"describe", "--exact-match"}},
+		{"not_found", "", []string{"blame", "."}},
+		{"invalid_params", "-L argument not", []string{"log", "-L1"}},
+		{"invalid_params", "", []string{"log", "-1000000000000000"}},
+		{"invalid_params", "", []string{"diff", "-Ux"}},
+		{"invalid_params", "", []string{"diff", "-M1x0"}},
+		{"invalid_params", "", []string{"log", "--follow", "--", "a.txt", "b.txt"}},
+		{"invalid_params", "", []string{"log", "--graph", "--reverse"}},
+		{"invalid_params", "", []string{"log", "--", ":(nope)x"}},
+		{"invalid_params", "", []string{"log", "--grep=["}},
+		{"invalid_params", "", []string{"log", "-G["}},
+		{"invalid_params", "", []string{"log", "--date=nope"}},
+		{"invalid_params", "", []string{"log", "--format=nope"}},
+		{"invalid_params", "", []string{"commit", "--allow-empty", "-m", "x", "--author=nobody at all"}},
+		{"invalid_params", "", []string{"commit", "--allow-empty", "-m", "x", "--date=nope"}},
+		{"invalid_params", "", []string{"commit", "--allow-empty", "-m", " "}},
+		{"invalid_params", "is in submodule", []string{"add", "sub/f"}},
+	} {
+		a := b.call(c.call[0], c.call[1:]...)
+		if assert.NotNil(t, a.Error, "git %q: %s", c.call, a.text) {
+			assert.Equal(t, c.reason, a.Error.Reason, "git %q: %s", c.call, a.Error.Message)
+			assert.Contains(t, a.Error.Message, c.words)
+		}
+	}
+	b.works("log", "-C", "--find-copies-harder", "-p")
+	b.works("diff", "-C50%", "HEAD")
+	b.works("blame", "-C", "-C", "a.txt")
+	b.put(".git/index", "junk")
+	b.refused("conflict", "status")
+	b.refused("conflict", "commit", "-am", "x")
+}
+
 func TestNoRepository(t *testing.T) {
 	b := newPlace(t)
 	b.gitIn(b.base, "init", "-q") // the parent is one, outside the roots
@@ -204,7 +258,7 @@ func TestChangedFiles(t *testing.T) {
 	assert.Contains(t, a.text, "renamed  ren.txt -> to.txt  (staged)")
 	assert.Contains(t, a.text, "modified  both.txt  (staged, and changed since)")
 
-	assert.Equal(t, []string{"modified  both.txt", "renamed  ren.txt -> to.txt"}, lines(b.works("changed_files", "--staged")))
+	assert.Equal(t, []string{"modified  both.txt  (staged)", "renamed  ren.txt -> to.txt  (staged)"}, lines(b.works("changed_files", "--staged")))
 	b.git("add", "-A")
 	b.git("commit", "-qm", "second")
 	assert.Contains(t, b.works("changed_files", "HEAD~1..HEAD"), "added  "+quoted)
@@ -212,6 +266,28 @@ func TestChangedFiles(t *testing.T) {
 	assert.Equal(t, []string{"modified  -dash"}, lines(b.works("changed_files", "HEAD~1", "--", "-dash")))
 	assert.Contains(t, b.works("log", "--oneline", "--", quoted), "second")
 	assert.Contains(t, b.works("log", "--oneline", quoted), "second")
+}
+
+// A file that was added and is gone again never was in HEAD.
+func TestChangedFilesThatAreGoneAgain(t *testing.T) {
+	b := newBench(t, Options{})
+	b.commit("a.txt", "a\n")
+	b.put("added.txt", "some other text\n")
+	b.put("kept.txt", "kept\n")
+	b.git("mv", "a.txt", "moved.txt")
+	b.git("add", "added.txt", "kept.txt")
+	require.NoError(t, os.Remove(filepath.Join(b.top, "added.txt")))
+	require.NoError(t, os.Remove(filepath.Join(b.top, "moved.txt")))
+	assert.Equal(t, []string{"added  added.txt  (staged, and deleted since)", "added  kept.txt  (staged)", "renamed  a.txt -> moved.txt  (staged, and deleted since)"},
+		lines(b.works("changed_files")))
+	for _, args := range [][]string{{"--staged"}, {"--cached", "HEAD"}} {
+		a := b.call("changed_files", args...)
+		for _, f := range a.fields["files"].([]any) {
+			assert.Equal(t, true, f.(obj)["staged"], "%v", f)
+		}
+	}
+	b.git("commit", "-qm", "x")
+	assert.Contains(t, b.works("changed_files", "--staged", "HEAD~1"), "added  kept.txt\n")
 }
 
 func TestLongOutput(t *testing.T) {

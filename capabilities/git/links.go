@@ -1,112 +1,241 @@
 package git
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"regexp"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
 )
 
+// role is what git takes a directory of a repository for. It says which of its entries matter.
+type role int
+
 const (
-	// maxAlternates is how deep object directories may lead to others. git stops at 5.
-	maxAlternates = 5
-	// maxAlternatesFile is bytes of a list of them.
-	maxAlternatesFile = 64 << 10
+	whole        role = iota // all that is in it, at any depth
+	gitDirectory             // of the work tree, of the repository, of a submodule
+	objectStore              // all but what is in the directories of loose objects
+	packs                    // and the index over several of them
+	reftable                 // tables of branches, and the list of them
+	worktrees                // the directories of linked work trees
+	worktree                 // one of them
+	modules                  // the directories of submodules, under names that may have slashes in them
 )
 
-// checkParts looks for links in the repository that lead out of the roots, and for objects that are taken from
-// elsewhere. A loose object's directory is looked at and not what is in it: who could name an object outside
-// knows it.
-func (r *repository) checkParts() error {
+var looseObjects = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{2}$`)
+})
+
+// of is what an entry is, in a directory of this role, and whether there is more in it to be looked at. What is
+// in a directory of loose objects is not: who could name an object outside knows it, and there may be hundreds
+// of thousands. Nor is what other programs keep there, which git never reads.
+func (as role) of(name string) (child role, enter bool) {
+	switch {
+	case as == objectStore && looseObjects().MatchString(name):
+		return whole, false
+	case as == objectStore && name == "pack", as == packs:
+		return packs, true
+	case as == worktree && name == "reftable":
+		return reftable, true
+	case as == modules:
+		return modules, true
+	case as == worktrees:
+		return worktree, true
+	case as != gitDirectory:
+		return whole, true
+	}
+	switch name {
+	case "objects":
+		return objectStore, true
+	case "reftable":
+		return reftable, true
+	case "modules":
+		return modules, true
+	case "worktrees":
+		return worktrees, true
+	case "lfs", "annex":
+		return whole, false
+	}
+	return whole, true
+}
+
+// walk looks through a repository for what leads out of the roots. It belongs to one goroutine.
+type walk struct {
+	ctx  context.Context
+	r    *repository
+	seen map[place]bool
+}
+
+type place struct {
+	dir     string // without links
+	as      role
+	written bool
+}
+
+// checkParts refuses a repository of which a part is outside: what a link in it leads to, wherever in it,
+// and objects that are taken from elsewhere. Links that stay inside are followed, since git follows them and
+// what is behind them may lead out. A named pipe is refused too: git would wait for it.
+func (r *repository) checkParts(ctx context.Context) error {
+	w := walk{ctx, r, map[place]bool{}}
 	for _, dir := range []string{r.gitDir, r.common} {
-		for _, part := range []struct {
-			name string
-			deep bool
-		}{
-			{".", false}, {"refs", true}, {"logs", true}, {"info", true}, {"objects", false}, {"objects/pack", false}, {"objects/info", true},
-			{"hooks", false}, {"reftable", false}, {"worktrees", false}, {"modules", false},
-		} {
-			if err := r.checkLinks(filepath.Join(dir, filepath.FromSlash(part.name)), part.deep); err != nil {
-				return err
-			}
-		}
-		if r.gitDir == r.common {
-			break
-		}
-	}
-	return r.checkAlternates(filepath.Join(r.common, "objects"), 0)
-}
-
-// checkLinks looks at the entries of a directory, and at theirs.
-func (r *repository) checkLinks(dir string, deep bool) error {
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return nil // git will say what is wrong with it
-		case d.Type()&fs.ModeSymlink != 0:
-			if !inside(r.workspace, path) {
-				return r.outside("what a link in it leads to", path)
-			}
-		case d.IsDir() && path != dir && !deep:
-			return filepath.SkipDir
-		}
-		return nil
-	})
-	return err
-}
-
-// checkAlternates refuses objects from outside.
-func (r *repository) checkAlternates(objects string, depth int) error {
-	if depth > maxAlternates {
-		return nil
-	}
-	path := filepath.Join(objects, "info", "alternates")
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return protocol.Errorf(protocol.CodeForbidden, "the repository is not used: objects/info/alternates cannot be read")
-		}
-		return nil
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return protocol.Errorf(protocol.CodeForbidden, "the repository is not used: objects/info/alternates cannot be read")
-	}
-	defer file.Close()
-	if info.Size() > maxAlternatesFile {
-		return protocol.Errorf(protocol.CodeForbidden, "the repository is not used: objects/info/alternates has more than %d bytes", maxAlternatesFile)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxAlternatesFile))
-	if err != nil {
-		return protocol.Errorf(protocol.CodeForbidden, "the repository is not used: objects/info/alternates cannot be read")
-	}
-	for line := range strings.SplitSeq(string(text), "\n") {
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		if line[0] == '"' {
-			if line, err = strconv.Unquote(line); err != nil {
-				return protocol.Errorf(protocol.CodeForbidden, "the repository is not used: a line of objects/info/alternates cannot be understood")
-			}
-		}
-		other := line
-		if !filepath.IsAbs(other) {
-			other = filepath.Join(objects, other)
-		}
-		if !inside(r.workspace, other) {
-			return r.outside("the objects it takes from another", strings.TrimSuffix(other, "/"))
-		}
-		if err := r.checkLinks(other, false); err != nil {
+		if err := w.directory(place{dir, gitDirectory, true}); err != nil {
 			return err
 		}
-		if err := r.checkAlternates(other, depth+1); err != nil {
+	}
+	// Relative alternates begin where the objects really are.
+	objects, err := r.real("where its objects are", filepath.Join(r.common, "objects"))
+	if err != nil {
+		return err
+	}
+	return w.alternates(objects, 0)
+}
+
+func (w *walk) directory(at place) error {
+	if w.seen[at] {
+		return nil
+	}
+	w.seen[at] = true
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	if !time.Now().Before(w.r.deadline) {
+		return protocol.Errorf(protocol.CodeTimeout, "the repository could not be looked through within %v", w.r.git.options.Timeout).WithRetryable(false)
+	}
+	entries, err := entriesOf(at.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		// git can open what is in a directory that cannot be read, when it knows the name.
+		return protocol.Errorf(protocol.CodeForbidden, "the repository is not used: its directory %s cannot be read, and what is in it may lead out of the workspace", capabilities.QuoteName(at.dir))
+	}
+	as := at.as
+	if as == modules {
+		for _, e := range entries {
+			if e.Name() == "HEAD" {
+				as = gitDirectory
+			}
+		}
+	}
+	for _, e := range entries {
+		if err := w.entry(at, as, e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// entriesOf is what is in a directory, in no order: there may be very much.
+func entriesOf(dir string) ([]fs.DirEntry, error) {
+	file, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return file.ReadDir(-1)
+}
+
+func (w *walk) entry(at place, as role, e fs.DirEntry) error {
+	path, mode := filepath.Join(at.dir, e.Name()), e.Type()
+	// What is only read may be in a root that is read-only.
+	written := at.written && (as != gitDirectory || e.Name() != "hooks" && e.Name() != "info")
+	if mode&fs.ModeSymlink != 0 {
+		target, err := w.follow(path, written)
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(target)
+		if err != nil {
+			return nil // to be made, inside
+		}
+		path, mode = target, info.Mode().Type()
+	}
+	child, enter := as.of(e.Name())
+	switch {
+	case mode.IsDir() && enter:
+		return w.directory(place{path, child, written})
+	case waits(mode):
+		return w.r.blocks(path)
+	case e.Name() == "commondir" && (as == gitDirectory || as == worktree):
+		return w.commonDir(at.dir, path)
+	case as == packs && strings.HasPrefix(e.Name(), "multi-pack-index"):
+		return w.packNames(path)
+	case as == reftable && e.Name() == "tables.list":
+		return w.tables(path)
+	}
+	return nil
+}
+
+// follow is what a link leads to, inside the roots.
+func (w *walk) follow(link string, written bool) (string, error) {
+	p, err := w.r.workspace.Resolve(capabilities.QuoteName(link))
+	if err != nil {
+		return "", w.r.outside("what a link in it leads to", link)
+	}
+	if written && w.r.writes {
+		if _, err := w.r.workspace.ResolveWrite(capabilities.QuoteName(p.Abs)); err != nil {
+			return "", err
+		}
+	}
+	return p.Abs, nil
+}
+
+// commonDir looks at the file in which a work tree or a submodule says whose its branches are: git
+// reads those of all of them.
+func (w *walk) commonDir(dir, path string) error {
+	text, err := readSmall(path, maxPointer)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return protocol.Errorf(protocol.CodeForbidden, "the repository is not used: %s cannot be read", capabilities.QuoteName(path))
+	}
+	to := strings.TrimRight(text, "\r\n")
+	if to == "" {
+		return nil
+	}
+	if to = beside(dir, to); !inside(w.r.workspace, to) {
+		return w.r.outside("the repository that a work tree of it belongs to", to)
+	}
+	return nil
+}
+
+var errTooLong = errors.New("it is too long")
+
+// readSmall reads a regular file of at most most bytes.
+func readSmall(path string, most int64) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return "", errTooLong
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = errTooLong
+	}
+	return string(text), err
+}
+
+// beside is a path that is written in a file of the directory dir. It is not made shorter: what a ".." behind a
+// link means is the file system's to say.
+func beside(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return dir + string(filepath.Separator) + path
 }

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // bench is a repository in a workspace, with a session in it.
 type bench struct {
-	t    *testing.T
+	t    testing.TB
 	base string // the workspace is base/ws, the home base/home
 	top  string // the workspace
 	env  map[string]string
@@ -96,7 +96,7 @@ func (b *bench) commitFirst() {
 }
 
 // newPlace makes an empty workspace.
-func newPlace(t *testing.T) *bench {
+func newPlace(t testing.TB) *bench {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")
@@ -136,6 +136,17 @@ func (b *bench) gitIn(dir string, args ...string) string {
 	out, err := c.CombinedOutput()
 	require.NoError(b.t, err, "git %v: %s", args, out)
 	return string(out)
+}
+
+// sh runs a script in the workspace, in which OUT is a directory.
+func (b *bench) sh(out, script string) string {
+	b.t.Helper()
+	c := exec.Command("sh", "-ec", script)
+	c.Dir = b.top
+	c.Env = append(os.Environ(), "HOME="+b.env["HOME"], "GIT_CONFIG_NOSYSTEM=1", "XDG_CONFIG_HOME=", "OUT="+out, "PWD="+b.top)
+	text, err := c.CombinedOutput()
+	require.NoError(b.t, err, "%s: %s", script, text)
+	return string(text)
 }
 
 // put writes a file.

@@ -37,6 +37,7 @@ type repository struct {
 	gitDir, common string // real paths
 	top            string // of the work tree, real; "" for none
 	config         *config
+	included       map[string]bool // files of the configuration whose includes were looked at
 }
 
 // open finds the repository of the session's workspace and looks at it. Nothing of it is used when there is an
@@ -81,6 +82,9 @@ func outermost(w *capabilities.Workspace, dir string) string {
 
 // inspect finds out where the repository is and what it is configured to do.
 func (r *repository) inspect(ctx context.Context) error {
+	if err := r.checkFirst(ctx); err != nil {
+		return err
+	}
 	// The last fails where there is no work tree, with the others printed.
 	a, err := program.Capture(ctx, r.group, r.command("rev-parse", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir", "--show-toplevel"), 64<<10, r.limits())
 	if err != nil {
@@ -105,7 +109,10 @@ func (r *repository) inspect(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.checkParts(); err != nil {
+	if err := r.checkParts(ctx); err != nil {
+		return err
+	}
+	if err := r.checkTree(); err != nil {
 		return err
 	}
 	if r.writes {
@@ -124,7 +131,7 @@ func (r *repository) inspect(ctx context.Context) error {
 
 // real is a path of git's without links, inside the roots.
 func (r *repository) real(what, path string) (string, error) {
-	p, err := r.workspace.Resolve(capabilities.QuoteName(filepath.Clean(path)))
+	p, err := r.workspace.Resolve(capabilities.QuoteName(filepath.FromSlash(path)))
 	switch {
 	case errors.Is(err, protocol.ErrForbidden):
 		return "", r.outside(what, path)
@@ -136,13 +143,10 @@ func (r *repository) real(what, path string) (string, error) {
 
 // absolute is a path as git writes it: from the top of the work tree, or from the repository if there is none.
 func (r *repository) absolute(path string) string {
-	switch {
-	case filepath.IsAbs(path):
-		return path
-	case r.top != "":
-		return filepath.Join(r.top, path)
+	if r.top != "" {
+		return beside(r.top, path)
 	}
-	return filepath.Join(r.gitDir, path)
+	return beside(r.gitDir, path)
 }
 
 // notFound says where a repository was looked for.
@@ -223,7 +227,11 @@ func (r *repository) hide(text string) string {
 func (r *repository) ended(err error) error {
 	var e *protocol.Error
 	if errors.As(err, &e) && e.Code == protocol.CodeTimeout && !time.Now().Before(r.deadline) {
-		return protocol.Errorf(protocol.CodeTimeout, "git did not end within %v and was ended", r.git.options.Timeout).WithRetryable(false)
+		hint := ""
+		if pipe := r.waitedFor(); pipe != "" {
+			hint = ". It may have waited for " + capabilities.QuoteName(pipe) + ", which is a named pipe or a device"
+		}
+		return protocol.Errorf(protocol.CodeTimeout, "git did not end within %v and was ended%s", r.git.options.Timeout, hint).WithRetryable(false)
 	}
 	return err
 }

@@ -54,7 +54,11 @@ func (g *Git) run(ctx context.Context, call *capabilities.Call, in input) (proto
 	if err != nil {
 		return protocol.ToolOutput{}, err
 	}
+	r.readNames(args)
 	if err := r.checkPaths(args); err != nil {
+		return protocol.ToolOutput{}, err
+	}
+	if err := r.literally(ctx, args); err != nil {
 		return protocol.ToolOutput{}, err
 	}
 	switch c.name {
@@ -164,7 +168,15 @@ func (r *repository) checkPath(path string) error {
 	if top == "" {
 		return nil
 	}
-	if !below(top, p.Abs) || !filepath.IsAbs(path) && !below(top, filepath.Join(r.dir, path)) {
+	// git takes ".." away before it looks for links, or not, as it happens.
+	asText := filepath.Join(r.dir, path)
+	if filepath.IsAbs(path) {
+		asText = ""
+		if p, err := r.workspace.ResolveLink(capabilities.QuoteName(filepath.Clean(path))); err == nil {
+			asText = p.Abs
+		}
+	}
+	if !below(top, p.Abs) || !below(top, asText) {
 		return protocol.Errorf(protocol.CodeForbidden, "%s is outside the work tree %s of the repository", capabilities.QuoteName(path), capabilities.QuoteName(top)).
 			WithReason(protocol.ReasonWorkspaceBoundary)
 	}
@@ -201,6 +213,7 @@ func (r *repository) run(ctx context.Context, call *capabilities.Call, args *arg
 	if r.config.noIgnoreRevs && args.command.name == "blame" {
 		argv = slices.Insert(argv, 1, "--no-ignore-revs-file")
 	}
+	again := !args.command.writes // to show names otherwise
 	until := time.Now().Add(r.git.options.LockWait)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		run, err := program.Start(ctx, call, r.group, r.command(argv...), r.limits())
@@ -208,6 +221,15 @@ func (r *repository) run(ctx context.Context, call *capabilities.Call, args *arg
 			return protocol.ToolOutput{}, r.ended(err)
 		}
 		report := run.Report(r.config.hide)
+		report.Stderr = hideURLs(report.Stderr)
+		if again && report.InvalidBytes > 0 && run.Err() == nil && !report.Failed() && args.unreadable(report.Stdout) {
+			// Once more, with such names in a form that can be read back.
+			argv, again = slices.Concat([]string{"-c", "core.quotePath=true"}, argv), false
+			continue
+		}
+		if show := args.shows(); show != nil {
+			report.Stdout = show(report.Stdout)
+		}
 		if m := lockHeld().FindStringSubmatch(report.Stderr); m != nil && report.Failed() {
 			if time.Now().Before(until) && wait(ctx, pause) {
 				continue

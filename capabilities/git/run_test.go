@@ -154,6 +154,29 @@ func TestCredentialsAreHidden(t *testing.T) {
 	}
 }
 
+// Before the configuration is known no URL in what git says is shown with a password.
+func TestCredentialsInErrors(t *testing.T) {
+	for _, key := range []string{"core.abbrev", "diff.context", "core.compression", "status.showUntrackedFiles", "core.bare"} {
+		b := newBench(t, Options{})
+		b.commit("a.txt", "a\n")
+		b.put(".git/config", "[core]\n\trepositoryformatversion = 0\n")
+		section, name, _ := strings.Cut(key, ".")
+		b.put(".git/config", "[core]\n\trepositoryformatversion = 0\n["+section+"]\n\t"+name+" = see https://u:pass1234@h and https://ghp_abcdefghijklmnop@h and ssh://git@h\n")
+		for _, c := range [][]string{{"status"}, {"diff", "HEAD"}, {"changed_files"}, {"branches"}, {"log", "https://v:another12@h/x"}} {
+			a := b.call(c[0], c[1:]...)
+			all := a.text + string(a.Structured)
+			if a.Error != nil {
+				all += a.Error.Message
+				assert.NotEqual(t, "internal_error", a.Error.Reason, all)
+				assert.NotContains(t, all, "://u:", key)
+			}
+			for _, secret := range []string{"pass1234", "ghp_", "another12"} {
+				assert.NotContains(t, all, secret, key)
+			}
+		}
+	}
+}
+
 func TestTheEnvironmentDoesNotReachGit(t *testing.T) {
 	b := newPlace(t)
 	b.git("init", "-q", "-b", "main")

@@ -43,7 +43,7 @@ func (r *repository) cover(ctx context.Context, parent *repository, left *int) e
 			return protocol.Errorf(protocol.CodeForbidden, "there are more than %d submodules with work trees; git is not run in so many", maxSubmodules)
 		}
 		sub := *r
-		sub.config, sub.top, sub.ceiling = nil, "", parent.top
+		sub.config, sub.included, sub.top, sub.ceiling = nil, nil, "", parent.top
 		if sub.dir, err = r.real("a submodule", dir); err != nil {
 			return err
 		}
