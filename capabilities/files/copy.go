@@ -92,7 +92,7 @@ func (f *Files) copyFile(ctx context.Context, s *capabilities.Session, from capa
 	}
 	content := &hashedFile{ctx: ctx, file: file}
 	res, err := atomicfile.WriteFrom(t.dir, t.name, content, info.Size(),
-		atomicfile.Options{New: !t.exists, Perm: info.Mode().Perm()})
+		atomicfile.Options{New: !t.exists, Perm: info.Mode().Perm(), NoPerm: info.Mode().Perm() == 0})
 	if err = t.writeError(res, err); !res.Changed {
 		if ctx.Err() != nil {
 			err = ctx.Err()
