@@ -53,7 +53,7 @@ type grepOutput struct {
 	FilesMatched  int         `json:"files_matched"` // also those that are not in Matches
 	FilesSearched int         `json:"files_searched"`
 	Truncated     bool        `json:"truncated"`           // there are more than Matches has
-	LinesCut      int         `json:"lines_cut,omitempty"` // lines in Matches of which only a part is there
+	LinesCut      int         `json:"lines_cut,omitempty"` // lines in Matches of which only a part is there, those around included
 	Skipped       *skipped    `json:"skipped,omitempty"`
 }
 
@@ -67,7 +67,8 @@ type grepMatch struct {
 	Cut    bool     `json:"cut,omitempty"`
 	Before []string `json:"before,omitempty"`
 	After  []string `json:"after,omitempty"`
-	Count  int      `json:"count,omitempty"` // matching lines
+	Around bool     `json:"around_cut,omitempty"` // a line of Before or After is cut
+	Count  int      `json:"count,omitempty"`      // matching lines
 }
 
 func (f *Files) addGrep(r *capabilities.Registrar) {
@@ -131,7 +132,7 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 		fmt.Fprintf(text, "[%s with a match; %s]\n", plural(int64(all), unit), searched)
 	}
 	if p.out.LinesCut > 0 {
-		fmt.Fprintf(text, "[%s cut to %d bytes round the match; read with full shows the whole]\n", plural(int64(p.out.LinesCut), "line"), grepLine)
+		fmt.Fprintf(text, "[%s cut to %d bytes%s; read with full shows the whole]\n", plural(int64(p.out.LinesCut), "line"), grepLine, p.round)
 	}
 	if found.Long > 0 {
 		fmt.Fprintf(text, "[%s of more than 2 MiB without a newline searched apart]\n", plural(int64(found.Long), "piece"))
@@ -144,8 +145,9 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 type grepPage struct {
 	text    strings.Builder
 	out     grepOutput
-	room    int // bytes of text
-	context int // lines round each match
+	room    int    // bytes of text
+	context int    // lines round each match
+	round   string // where lines are cut, if a match is in one of them
 }
 
 // add adds a file as far as there is room; false says that there was not enough.
@@ -162,6 +164,7 @@ func (p *grepPage) add(mode search.Mode, f search.File) bool {
 	}
 	// A match is written with what stands before it, or not at all.
 	group := heading
+	told := 0 // rows before it are in LinesCut if they are cut
 	for i, row := range f.Rows {
 		if p.context > 0 && i > 0 && row.Line != behind(f.Rows[i-1]) {
 			group += "--\n"
@@ -178,18 +181,33 @@ func (p *grepPage) add(mode search.Mode, f search.File) bool {
 		}
 		m := &grepMatch{Path: f.Path, Line: row.Line, Column: row.Column, Text: &row.Text, Cut: row.Cut}
 		m.Before, m.After = around(f.Rows, i, p.context)
+		near := f.Rows[i-len(m.Before) : i+1+len(m.After)]
+		m.Around = slices.ContainsFunc(near, func(r search.Row) bool { return r.Cut && r.Column == 0 })
 		if !p.write(group+lines.String(), m) {
 			if len(p.out.Matches) == 0 { // at least the line itself
 				p.write(heading+lines.String(), m)
+				p.tell(near)
 			}
 			return false
 		}
 		group = ""
-		if row.Cut {
-			p.out.LinesCut++
-		}
+		p.tell(f.Rows[max(told, i-len(m.Before)) : i+1+len(m.After)])
+		told = i + 1 + len(m.After)
 	}
 	return p.write(group, nil)
+}
+
+// tell counts those of the rows that are cut.
+func (p *grepPage) tell(rows []search.Row) {
+	for _, r := range rows {
+		if !r.Cut {
+			continue
+		}
+		p.out.LinesCut++
+		if r.Column > 0 {
+			p.round = " round the match"
+		}
+	}
 }
 
 // write adds text and a match when there is room for the text.

@@ -126,6 +126,20 @@ func TestGrepCutsLongLines(t *testing.T) {
 	assert.NotContains(t, text, "\uFFFD")
 	assert.Contains(t, text, "[1 line cut to 400 bytes round the match; read with full shows the whole]")
 
+	// Lines around a match are cut, too, and counted once.
+	b.put("around", strings.Repeat("w", 500)+"\nmatch here\n"+strings.Repeat("x", 500)+"\nmatch here\nshort\n")
+	text, result = b.search("grep", obj{"pattern": "match here", "context": 1, "path": "around"})
+	assert.Equal(t, 2.0, result["lines_cut"])
+	assert.Equal(t, true, result["matches"].([]any)[0].(obj)["around_cut"])
+	assert.Equal(t, true, result["matches"].([]any)[1].(obj)["around_cut"])
+	assert.Contains(t, text, "[2 lines cut to 400 bytes; read with full shows the whole]")
+	text, result = b.search("grep", obj{"pattern": "match here|w", "context": 1, "path": "around"})
+	assert.Equal(t, 2.0, result["lines_cut"])
+	assert.Equal(t, true, result["matches"].([]any)[0].(obj)["cut"])
+	assert.NotContains(t, result["matches"].([]any)[0], "around_cut")
+	assert.Contains(t, text, "[2 lines cut to 400 bytes round the match; ")
+	require.NoError(t, os.Remove(b.path("around")))
+
 	// Much context does not take the place of the match.
 	b.put("wide", strings.Repeat(strings.Repeat("w", 390)+"\n", 100)+"match\n")
 	text, result = b.search("grep", obj{"pattern": "match", "context": 100})
