@@ -83,7 +83,7 @@ func (f *Files) list(ctx context.Context, call *capabilities.Call, in listInput)
 	if err != nil {
 		return out, err
 	}
-	result := listOutput{Path: k.start.Display, Entries: []listEntry{}, Total: k.total, Truncated: k.total > len(k.found), Unread: k.unread[:min(len(k.unread), 20)]}
+	result := listOutput{Path: k.start.Display, Entries: []listEntry{}, Total: k.total, Truncated: k.total > len(k.found), Unread: k.unreadable()}
 	var text bytes.Buffer
 	for _, w := range k.found {
 		e := entryOf(k.start, w)
@@ -143,18 +143,27 @@ func (k *walker) notes(r listOutput) string {
 		}
 		fmt.Fprintf(&b, "[%s %s]\n", count(k.total), entries)
 	}
-	if len(k.private) > 0 {
-		fmt.Fprintf(&b, "[not entered: %s]\n", strings.Join(quoteNames(k.private, 5), ", "))
-	}
-	for i, u := range r.Unread {
-		if i == 5 {
-			fmt.Fprintf(&b, "[and %s more directories that cannot be read]\n", count(len(k.unread)-i))
-			break
-		}
-		fmt.Fprintf(&b, "[%s]\n", u)
-	}
+	k.notSeen(&b)
 	return b.String()
 }
+
+// notSeen says where the walk has not been.
+func (k *walker) notSeen(b *strings.Builder) {
+	if len(k.private) > 0 {
+		fmt.Fprintf(b, "[not entered: %s]\n", strings.Join(quoteNames(k.private, 5), ", "))
+	}
+	for i, u := range k.unread {
+		if i == 5 {
+			fmt.Fprintf(b, "[and %s more directories that cannot be read]\n", count(len(k.unread)-i))
+			break
+		}
+		fmt.Fprintf(b, "[%s]\n", u)
+	}
+}
+
+// unreadable are the first of the directories that could not be read, for a structured
+// result.
+func (k *walker) unreadable() []string { return k.unread[:min(len(k.unread), 20)] }
 
 func quoteNames(names []string, most int) (all []string) {
 	for i, n := range names {

@@ -191,6 +191,9 @@ func TestPermissions(t *testing.T) {
 	require.NoError(t, os.Chmod(b.path("d/closed"), 0))
 	out := b.ok("list_files", obj{"path": "d", "recursive": true}) // case 74
 	assert.NotEmpty(t, out.Structured.(listOutput).Unread)
+	out = b.ok("stat", obj{"glob": "**/f"})
+	assert.Equal(t, []string{"forbidden: d/closed: permission denied"}, out.Structured.(statOutput).Unread)
+	assert.Contains(t, out.Content[0].Text, "[nothing matches **/f]\n[forbidden: d/closed: permission denied]")
 	b.refused("forbidden", "read", obj{"path": "d/closed/f"})
 }
 

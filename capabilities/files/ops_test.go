@@ -386,6 +386,18 @@ func TestStat(t *testing.T) {
 	assert.Equal(t, lines(1), all[1].Lines)
 	assert.Contains(t, b.ok("stat", obj{"glob": "*.none"}).Content[0].Text, "nothing matches")
 
+	for i := range 205 {
+		b.put(fmt.Sprint("many/", i), "")
+	}
+	out = b.ok("stat", obj{"glob": "many/*"})
+	got := out.Structured.(statOutput)
+	assert.Len(t, got.Entries, 200)
+	assert.Equal(t, 205, got.Total)
+	assert.True(t, got.Truncated)
+	assert.Contains(t, out.Content[0].Text, "\n[only the first 200 of 205; a narrower pattern")
+	b.put(".git/config", "")
+	assert.Contains(t, b.ok("stat", obj{"glob": "**/config"}).Content[0].Text, "[nothing matches **/config]\n[not entered: .git]")
+
 	f, err := os.Create(b.path("sparse"))
 	require.NoError(t, err)
 	require.NoError(t, f.Truncate(2<<30))

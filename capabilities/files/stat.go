@@ -53,7 +53,9 @@ type statEntry struct {
 
 type statOutput struct {
 	Entries   []statEntry `json:"entries"`
+	Total     int         `json:"total,omitempty"` // that match glob, also those that are not in Entries
 	Truncated bool        `json:"truncated,omitempty"`
+	Unread    []string    `json:"unreadable,omitempty"` // directories in which glob could not look
 }
 
 func (f *Files) addStat(r *capabilities.Registrar) {
@@ -67,11 +69,11 @@ func (f *Files) addStat(r *capabilities.Registrar) {
 
 func (f *Files) stat(ctx context.Context, call *capabilities.Call, in statInput) (out protocol.ToolOutput, err error) {
 	var result statOutput
-	var text strings.Builder
+	var text, notes strings.Builder
 	err = again(func() error {
-		result, text = statOutput{Entries: []statEntry{}}, strings.Builder{}
+		result, notes = statOutput{Entries: []statEntry{}}, strings.Builder{}
 		if in.Glob != "" {
-			return f.statGlob(ctx, call.Session().Workspace(), in, &result)
+			return f.statGlob(ctx, call.Session().Workspace(), in, &result, &notes)
 		}
 		e, err := f.statOne(ctx, call.Session().Workspace(), in.Path)
 		result.Entries = append(result.Entries, e)
@@ -83,13 +85,7 @@ func (f *Files) stat(ctx context.Context, call *capabilities.Call, in statInput)
 	for _, e := range result.Entries {
 		text.WriteString(e.words())
 	}
-	note := ""
-	switch {
-	case len(result.Entries) == 0:
-		note = "[nothing matches " + capabilities.QuoteName(in.Glob) + "]"
-	case result.Truncated:
-		note = fmt.Sprintf("[only the first %s; a narrower pattern shows others]", count(statLimit))
-	}
+	note := strings.TrimSuffix(notes.String(), "\n")
 	shown, _ := f.fit(call, strings.TrimSuffix(text.String(), "\n"), len(note)+1)
 	if note != "" && shown != "" {
 		note = "\n" + note
@@ -123,7 +119,7 @@ func (f *Files) statOne(ctx context.Context, w *capabilities.Workspace, name str
 	return e, err
 }
 
-func (f *Files) statGlob(ctx context.Context, w *capabilities.Workspace, in statInput, result *statOutput) error {
+func (f *Files) statGlob(ctx context.Context, w *capabilities.Workspace, in statInput, result *statOutput, notes *strings.Builder) error {
 	fits, err := search.ParsePattern("glob", in.Glob)
 	if err != nil {
 		return err
@@ -139,7 +135,14 @@ func (f *Files) statGlob(ctx context.Context, w *capabilities.Workspace, in stat
 	if err := k.run(); err != nil {
 		return err
 	}
-	result.Truncated = k.total > len(k.found)
+	result.Total, result.Truncated, result.Unread = k.total, k.total > len(k.found), k.unreadable()
+	switch {
+	case k.total == 0:
+		fmt.Fprintf(notes, "[nothing matches %s]\n", capabilities.QuoteName(in.Glob))
+	case result.Truncated:
+		fmt.Fprintf(notes, "[only the first %s of %s; a narrower pattern or a deeper path shows others]\n", count(len(k.found)), count(k.total))
+	}
+	k.notSeen(notes)
 	budget := int64(maxStatBytes)
 	for _, found := range k.found {
 		if err := ctx.Err(); err != nil {
