@@ -43,6 +43,9 @@ func (in grepInput) Check() error {
 	if in.Context < 0 || in.Context > maxGrepContext {
 		return protocol.Errorf(protocol.CodeInvalidParams, "context: must be between 0 and %d", maxGrepContext)
 	}
+	if err := checkGlob(strings.TrimPrefix(in.Glob, "!")); err != nil {
+		return err
+	}
 	return checkLimit(in.Limit)
 }
 
@@ -90,7 +93,20 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 	if limit == 0 {
 		limit = grepLimit
 	}
-	found, err := search.Grep(ctx, call.Session().Workspace(), search.GrepOptions{
+	w := call.Session().Workspace()
+	var chosen chooser
+	glob, not := strings.CutPrefix(in.Glob, "!")
+	if _, named := fileAt(w, in.Path); glob != "" && !named { // a file that is named is meant
+		var err error
+		if chosen, err = newChooser(w, in.Path, glob); err != nil {
+			return protocol.ToolOutput{}, err
+		}
+		if glob = chosen.forGrep(); not {
+			glob = "!" + glob
+		}
+		in.Glob = glob
+	}
+	found, err := search.Grep(ctx, w, search.GrepOptions{
 		Pattern: in.Pattern, Path: in.Path, Glob: in.Glob, Mode: mode, Context: in.Context, IgnoreCase: in.IgnoreCase,
 		Multiline: in.Multiline, Hidden: in.Hidden, NoIgnore: in.NoIgnore, Limit: limit, MaxLine: grepLine, MaxText: f.room(),
 	})
@@ -119,6 +135,9 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 	switch {
 	case all == 0:
 		fmt.Fprintf(text, "[no match; %s]\n", searched)
+		if found.Searched == 0 && !not {
+			text.WriteString(chosen.hint)
+		}
 	case p.out.Truncated:
 		how := "limit shows more, "
 		if shown < limit {
@@ -138,6 +157,13 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 		fmt.Fprintf(text, "[%s of more than 2 MiB without a newline searched apart]\n", plural(int64(found.Long), "piece"))
 	}
 	leftOut(text, found.Skipped)
+	if found.Skipped.Binary > 0 {
+		if p, named := fileAt(w, in.Path); named {
+			fmt.Fprintf(text, "[%s is taken for binary, for it has NUL characters: the command `grep -a PATTERN FILE` searches it, `tr -d '\\000' <FILE` makes a text of it]\n", p.Display)
+		} else {
+			text.WriteString("[binary files have a NUL character; the command `grep -ra PATTERN` searches them, too]\n")
+		}
+	}
 	return output(p.out, strings.TrimSuffix(text.String(), "\n")), nil
 }
 

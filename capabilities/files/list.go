@@ -32,8 +32,10 @@ func (in listInput) Check() error {
 	if in.Limit < 0 || in.Limit > maxList {
 		return protocol.Errorf(protocol.CodeInvalidParams, "limit: 1 to %s", count(maxList))
 	}
-	_, err := search.ParsePattern("glob", in.Glob)
-	return err
+	if _, err := search.ParsePattern("glob", in.Glob); err != nil {
+		return err
+	}
+	return checkGlob(in.Glob)
 }
 
 type listEntry struct {
@@ -61,7 +63,11 @@ func (f *Files) addList(r *capabilities.Registrar) {
 }
 
 func (f *Files) list(ctx context.Context, call *capabilities.Call, in listInput) (out protocol.ToolOutput, err error) {
-	fits, err := search.ParsePattern("glob", in.Glob)
+	chosen, err := newChooser(call.Session().Workspace(), in.Path, in.Glob)
+	if err != nil {
+		return out, err
+	}
+	fits, err := search.ParsePattern("glob", chosen.forLists())
 	if err != nil {
 		return out, err
 	}
@@ -91,6 +97,9 @@ func (f *Files) list(ctx context.Context, call *capabilities.Call, in listInput)
 		text.WriteString(e.line())
 	}
 	notes := k.notes(result)
+	if k.total == 0 {
+		notes += chosen.hint
+	}
 	shown, _ := f.fit(call, text.String(), len(notes))
 	return output(result, strings.TrimSuffix(shown+notes, "\n")), nil
 }

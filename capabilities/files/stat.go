@@ -32,8 +32,10 @@ func (in statInput) Check() error {
 	if in.Path == "" && in.Glob == "" {
 		return protocol.Errorf(protocol.CodeInvalidParams, "give path or glob")
 	}
-	_, err := search.ParsePattern("glob", in.Glob)
-	return err
+	if _, err := search.ParsePattern("glob", in.Glob); err != nil {
+		return err
+	}
+	return checkGlob(in.Glob)
 }
 
 type statEntry struct {
@@ -120,7 +122,11 @@ func (f *Files) statOne(ctx context.Context, w *capabilities.Workspace, name str
 }
 
 func (f *Files) statGlob(ctx context.Context, w *capabilities.Workspace, in statInput, result *statOutput, notes *strings.Builder) error {
-	fits, err := search.ParsePattern("glob", in.Glob)
+	chosen, err := newChooser(w, in.Path, in.Glob)
+	if err != nil {
+		return err
+	}
+	fits, err := search.ParsePattern("glob", chosen.forLists())
 	if err != nil {
 		return err
 	}
@@ -138,7 +144,7 @@ func (f *Files) statGlob(ctx context.Context, w *capabilities.Workspace, in stat
 	result.Total, result.Truncated, result.Unread = k.total, k.total > len(k.found), k.unreadable()
 	switch {
 	case k.total == 0:
-		fmt.Fprintf(notes, "[nothing matches %s]\n", capabilities.QuoteName(in.Glob))
+		fmt.Fprintf(notes, "[nothing matches %s]\n%s", capabilities.QuoteName(in.Glob), chosen.hint)
 	case result.Truncated:
 		fmt.Fprintf(notes, "[only the first %s of %s; a narrower pattern or a deeper path shows others]\n", count(len(k.found)), count(k.total))
 	}
