@@ -250,6 +250,8 @@ func (w *Workspace) walk(name string, follow bool) (cur string, err error) {
 		case errors.Is(err, fs.ErrNotExist):
 			cur, missing = next, root
 			continue
+		case errors.Is(err, syscall.ENOTDIR):
+			return "", protocol.Errorf(protocol.CodeNotFound, "%s does not exist: %s is not a directory", QuoteName(name), w.display(cur))
 		case err != nil:
 			return "", FileError(err, w.display(next))
 		}

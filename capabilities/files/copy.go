@@ -68,6 +68,9 @@ func (f *Files) copyOnce(ctx context.Context, s *capabilities.Session, in copyIn
 }
 
 func (f *Files) copyFile(ctx context.Context, s *capabilities.Session, from capabilities.Path, src *os.Root, name string, in copyInput) (out protocol.ToolOutput, err error) {
+	if namesDir(in.To) {
+		return out, errNamesDir("to", in.To)
+	}
 	t, _, err := f.aim(ctx, s, in.To, false)
 	if err != nil {
 		return out, err

@@ -74,7 +74,7 @@ func (f *Files) moveOnce(ctx context.Context, s *capabilities.Session, in moveIn
 		return out, err
 	}
 	defer release()
-	m := &mover{ctx: ctx, w: w, from: from, to: to, overwrite: in.Overwrite}
+	m := &mover{ctx: ctx, w: w, from: from, to: to, overwrite: in.Overwrite, into: in.To}
 	replaced, err := m.check()
 	if err == nil {
 		err = m.run()
@@ -98,6 +98,7 @@ type mover struct {
 	w         *capabilities.Workspace
 	from, to  place
 	overwrite bool
+	into      string // to as the call has it
 
 	info   fs.FileInfo // of what is moved
 	sameAs bool        // the two names are two of one file already
@@ -123,6 +124,8 @@ func (m *mover) check() (replaces bool, err error) {
 		return false, protocol.Errorf(protocol.CodeInvalidParams, "from and to are the same: %s", from)
 	case m.info.IsDir() && inside(m.to.p, m.from.p):
 		return false, protocol.Errorf(protocol.CodeInvalidParams, "%s is inside %s", to, from)
+	case !m.info.IsDir() && namesDir(m.into) && (there == nil || !there.IsDir()):
+		return false, errNamesDir("to", m.into)
 	case there == nil:
 		return false, nil
 	case os.SameFile(m.info, there) && strings.EqualFold(m.from.name, m.to.name) && m.from.key() == m.to.key() && inodeKey(m.info) == "":

@@ -296,7 +296,9 @@ func TestList(t *testing.T) {
 	assert.Contains(t, b.ok("list_files", obj{"glob": "*.none"}).Content[0].Text, "nothing to list")
 
 	b.refused("not_found", "list_files", obj{"path": "none"})
-	b.refused("not_found", "list_files", obj{"path": "b.go"})
+	assert.Equal(t, "b.go is not a directory but a file: read shows a file, stat describes it", b.refused("invalid_params", "list_files", obj{"path": "b.go"}))
+	b.refused("invalid_params", "stat", obj{"path": "b.go", "glob": "*"})
+	b.refused("not_found", "list_files", obj{"path": "b.go/x"})
 	b.refused("invalid_params", "list_files", obj{"glob": "[a"})
 	b.refused("invalid_params", "list_files", obj{"limit": 1_000_000})
 	b.put("../outside/o", "")

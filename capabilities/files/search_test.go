@@ -58,6 +58,21 @@ func TestGlobTool(t *testing.T) {
 	text, result = b.search("glob", obj{"pattern": "*.md"})
 	assert.Equal(t, []any{}, result["matches"])
 	assert.Contains(t, text, "[nothing matches]\n[*.md is for one directory only; **/*.md looks below, too]")
+	for pattern, hint := range map[string]string{
+		"sub":     "[nothing matches]\n[sub is a directory: sub/ finds directories, sub/** what is in them]",
+		"**/sub":  "[sub is a directory: **/sub/ finds directories, **/sub/** what is in them]",
+		".hidden": "[.hidden is a directory: .hidden/ finds",
+		"[so]u*":  "[sub is a directory: ",
+		"none":    "[none is for one directory only; ",
+		"sub/*.c": "[nothing matches]",
+	} {
+		text, _ = b.search("glob", obj{"pattern": pattern})
+		assert.Contains(t, text, hint, pattern)
+	}
+	text, _ = b.search("glob", obj{"pattern": "{sub,out}", "no_ignore": true})
+	assert.Contains(t, text, "[2 directories do, ")
+	_, result = b.search("glob", obj{"pattern": "sub/"})
+	assert.Equal(t, []any{"sub"}, result["matches"])
 	assert.Contains(t, b.refused(protocol.ReasonWorkspaceBoundary, "glob", obj{"pattern": "etc/**"}), "etc is outside the workspace")
 }
 

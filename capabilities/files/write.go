@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
@@ -28,8 +27,8 @@ func (in writeInput) Check() error {
 	switch {
 	case in.Mode != "" && in.Mode != modeOverwrite && in.Mode != modeCreate:
 		return protocol.Errorf(protocol.CodeInvalidParams, "mode must be overwrite or create, not %q", in.Mode)
-	case strings.HasSuffix(capabilities.UnquoteName(in.Path), "/"):
-		return protocol.Errorf(protocol.CodeInvalidParams, "path names a directory: %s", in.Path)
+	case namesDir(in.Path):
+		return errNamesDir("path", in.Path)
 	}
 	return nil
 }
