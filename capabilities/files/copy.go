@@ -30,6 +30,9 @@ type copyOutput struct {
 	SHA256  string `json:"sha256,omitempty"` // of one file
 }
 
+// Check refuses what no file can make right.
+func (in copyInput) Check() error { return checkHome("to", in.To) }
+
 func (f *Files) addCopy(r *capabilities.Registrar) {
 	capabilities.AddTool(r, capabilities.Tool{
 		Name: "copy",
@@ -54,12 +57,12 @@ func (f *Files) copyOnce(ctx context.Context, s *capabilities.Session, in copyIn
 	}
 	src, name, err := from.OpenParent()
 	if err != nil {
-		return out, err
+		return out, notThere(err, s.Workspace(), from, in.From)
 	}
 	defer src.Close()
 	info, err := src.Lstat(name)
 	if err != nil {
-		return out, capabilities.FileError(err, from.Display)
+		return out, notThere(capabilities.FileError(err, from.Display), s.Workspace(), from, in.From)
 	}
 	if info.IsDir() {
 		return f.copyDir(ctx, s, from, in)

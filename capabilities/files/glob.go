@@ -104,6 +104,8 @@ func (f *Files) glob(ctx context.Context, call *capabilities.Call, in globInput)
 		text.WriteString("[nothing matches]\n")
 		if hint := dirHint(ctx, call.Session().Workspace(), in); hint != "" {
 			text.WriteString(hint)
+		} else if hint := severalHint(in.Pattern); hint != "" {
+			text.WriteString(hint)
 		} else if !strings.ContainsAny(in.Pattern, "/{") {
 			fmt.Fprintf(&text, "[%s is for one directory only; **/%s looks below, too]\n", in.Pattern, in.Pattern)
 		}
@@ -150,7 +152,7 @@ func leftOut(text *strings.Builder, s search.Skipped) {
 	add(s.Ignored, "by .gitignore or .ignore (no_ignore: true takes them in)")
 	add(s.Links, "symbolic links, not followed")
 	add(s.Special, "FIFOs, devices or sockets")
-	add(s.Binary, "binary")
+	add(s.Binary, "binary (the command grep -a takes them in)")
 	add(s.TooLong, "too large for multiline")
 	if len(parts) > 0 {
 		fmt.Fprintf(text, "[left out: %s]\n", strings.Join(parts, "; "))

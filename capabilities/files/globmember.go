@@ -49,6 +49,10 @@ func newChooser(w *capabilities.Workspace, dir, glob string) (c chooser, err err
 	if !filepath.IsAbs(c.pattern) && !strings.HasPrefix(c.pattern, "/") {
 		if at := filepath.ToSlash(start.Rel) + "/"; start.Rel != "." && strings.HasPrefix(c.pattern, at) {
 			c.hint = fmt.Sprintf("[glob is relative to path: without %s at its front it may match]\n", capabilities.QuoteName(at))
+		} else if c.hint = severalHint(c.pattern); c.hint == "" && !strings.ContainsAny(c.pattern, globSpecial) {
+			if info, err := start.Root.Lstat(filepath.Join(start.Rel, c.pattern)); err == nil && info.IsDir() && !strings.HasSuffix(c.pattern, "/") {
+				c.hint = fmt.Sprintf("[%s is a directory: %s/** is what is in it]\n", capabilities.QuoteName(c.pattern), capabilities.QuoteName(c.pattern))
+			}
 		}
 		return c, nil
 	}
@@ -118,6 +122,18 @@ func literal(path string) string {
 		b.WriteByte(c)
 	}
 	return b.String()
+}
+
+// severalHint is for a list of patterns where one is asked for, "" for others.
+func severalHint(pattern string) string {
+	if strings.ContainsAny(pattern, "{}") || !strings.ContainsAny(pattern, "*?") {
+		return ""
+	}
+	parts := strings.FieldsFunc(pattern, func(r rune) bool { return strings.ContainsRune(",;| ", r) })
+	if len(parts) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("[this is one pattern; several are written {%s}]\n", strings.Join(parts, ","))
 }
 
 // fileAt reports that path is a regular file, and where.

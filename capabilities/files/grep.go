@@ -43,6 +43,9 @@ func (in grepInput) Check() error {
 	if in.Context < 0 || in.Context > maxGrepContext {
 		return protocol.Errorf(protocol.CodeInvalidParams, "context: must be between 0 and %d", maxGrepContext)
 	}
+	if in.Glob == "!" {
+		return protocol.Errorf(protocol.CodeInvalidParams, "glob: ! leaves out what the pattern behind it matches, and there is none")
+	}
 	if err := checkGlob(strings.TrimPrefix(in.Glob, "!")); err != nil {
 		return err
 	}
@@ -138,6 +141,7 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 		if found.Searched == 0 && !not {
 			text.WriteString(chosen.hint)
 		}
+		text.WriteString(dialectHint(in.Pattern))
 	case p.out.Truncated:
 		how := "limit shows more, "
 		if shown < limit {
@@ -160,11 +164,20 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 	if found.Skipped.Binary > 0 {
 		if p, named := fileAt(w, in.Path); named {
 			fmt.Fprintf(text, "[%s is taken for binary, for it has NUL characters: the command `grep -a PATTERN FILE` searches it, `tr -d '\\000' <FILE` makes a text of it]\n", p.Display)
-		} else {
-			text.WriteString("[binary files have a NUL character; the command `grep -ra PATTERN` searches them, too]\n")
 		}
 	}
 	return output(p.out, strings.TrimSuffix(text.String(), "\n")), nil
+}
+
+// dialectHint is for a pattern in the syntax of other programs that is another one in RE2.
+func dialectHint(pattern string) string {
+	switch {
+	case strings.Contains(pattern, `\|`):
+		return "[\\| is the character itself; alternatives are written a|b]\n"
+	case strings.Contains(pattern, `\<`), strings.Contains(pattern, `\>`):
+		return "[\\< and \\> are the characters themselves; the edge of a word is \\b]\n"
+	}
+	return ""
 }
 
 // grepPage writes results as ripgrep does for a terminal: the path, its lines below it.

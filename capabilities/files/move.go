@@ -26,6 +26,9 @@ type moveOutput struct {
 	Copied   bool   `json:"copied"`   // to another file system
 }
 
+// Check refuses what no file can make right.
+func (in moveInput) Check() error { return checkHome("to", in.To) }
+
 func (f *Files) addMove(r *capabilities.Registrar) {
 	capabilities.AddTool(r, capabilities.Tool{
 		Name: "move",
@@ -61,7 +64,7 @@ func (f *Files) moveOnce(ctx context.Context, s *capabilities.Session, in moveIn
 	}
 	from, err := openPlace(fromPath)
 	if err != nil {
-		return out, err
+		return out, notThere(err, w, fromPath, in.From)
 	}
 	defer from.close()
 	to, err := openPlace(toPath)
@@ -74,7 +77,7 @@ func (f *Files) moveOnce(ctx context.Context, s *capabilities.Session, in moveIn
 		return out, err
 	}
 	defer release()
-	m := &mover{ctx: ctx, w: w, from: from, to: to, overwrite: in.Overwrite, into: in.To}
+	m := &mover{ctx: ctx, w: w, from: from, to: to, overwrite: in.Overwrite, what: in.From, into: in.To}
 	replaced, err := m.check()
 	if err == nil {
 		err = m.run()
@@ -98,7 +101,8 @@ type mover struct {
 	w         *capabilities.Workspace
 	from, to  place
 	overwrite bool
-	into      string // to as the call has it
+	what      string // from as the call has it
+	into      string // and to
 
 	info   fs.FileInfo // of what is moved
 	sameAs bool        // the two names are two of one file already
@@ -111,7 +115,7 @@ func (m *mover) check() (replaces bool, err error) {
 	from, to := m.from.p.Display, m.to.p.Display
 	m.info, err = m.from.lstat()
 	if err == nil && m.info == nil {
-		err = protocol.Errorf(protocol.CodeNotFound, "%s does not exist", from)
+		err = absent(m.w, m.from.p, m.what)
 	}
 	if err != nil {
 		return false, err

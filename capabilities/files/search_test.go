@@ -97,7 +97,7 @@ func TestGrepTool(t *testing.T) {
 	require.NoError(t, os.Symlink("a.go", b.path("link")))
 	text, result := b.search("grep", obj{"pattern": "needle"})
 	assert.Equal(t, "a.go\n2:two needle\n6:six needle\n7:needle seven\n\nsub/b.go\n1:needle\n[4 matching lines in 2 files; 2 files searched]\n"+
-		"[left out: 1 symbolic links, not followed; 1 binary]\n[binary files have a NUL character; the command `grep -ra PATTERN` searches them, too]", text)
+		"[left out: 1 symbolic links, not followed; 1 binary (the command grep -a takes them in)]", text)
 	assert.Equal(t, obj{"path": "a.go", "line": 2.0, "column": 5.0, "text": "two needle"}, result["matches"].([]any)[0])
 	assert.Equal(t, 2.0, result["files_searched"])
 	assert.Equal(t, false, result["truncated"])
@@ -124,7 +124,7 @@ func TestGrepTool(t *testing.T) {
 	text, _ = b.search("grep", obj{"pattern": `needle\n.*three\n`, "multiline": true})
 	assert.True(t, strings.HasPrefix(text, "a.go\n2:two needle\n3:three\n["), text)
 	text, _ = b.search("grep", obj{"pattern": "needle", "path": "bin"})
-	assert.Equal(t, "[no match; 0 files searched]\n[left out: 1 binary]\n[bin is taken for binary, for it has NUL characters: "+
+	assert.Equal(t, "[no match; 0 files searched]\n[left out: 1 binary (the command grep -a takes them in)]\n[bin is taken for binary, for it has NUL characters: "+
 		"the command `grep -a PATTERN FILE` searches it, `tr -d '\\000' <FILE` makes a text of it]", text)
 }
 

@@ -97,6 +97,10 @@ func (f *Files) stat(ctx context.Context, call *capabilities.Call, in statInput)
 
 func (f *Files) statOne(ctx context.Context, w *capabilities.Workspace, name string) (e statEntry, err error) {
 	p, err := w.ResolveLink(name)
+	var known *protocol.Error
+	if errors.As(err, &known) && errors.Is(err, protocol.ErrNotFound) { // through something that is no directory
+		return statEntry{Path: capabilities.QuoteName(capabilities.UnquoteName(name)), Error: known.Message}, nil
+	}
 	if err != nil {
 		return e, err
 	}
@@ -246,6 +250,9 @@ func modeText(mode fs.FileMode) string {
 
 // words is an entry for people.
 func (e statEntry) words() string {
+	if !e.Exists && e.Error != "" {
+		return e.Error + "\n"
+	}
 	if !e.Exists {
 		return e.Path + ": does not exist\n"
 	}

@@ -30,7 +30,7 @@ func (in writeInput) Check() error {
 	case namesDir(in.Path):
 		return errNamesDir("path", in.Path)
 	}
-	return nil
+	return checkHome("path", in.Path)
 }
 
 type writeOutput struct {
