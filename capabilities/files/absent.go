@@ -66,23 +66,26 @@ func absent(w *capabilities.Workspace, p capabilities.Path, asked string) *proto
 // nearPlace names what is there and nearly p: in another case, or with a typing error in
 // the first step that is not there.
 func nearPlace(p capabilities.Path) string {
-	rel, missing := filepath.Split(p.Rel)
-	display, _ := path.Split(filepath.ToSlash(capabilities.UnquoteName(p.Display)))
-	for rel = filepath.Clean(rel); rel != "."; rel = filepath.Dir(rel) {
-		if info, err := p.Root.Lstat(rel); err == nil {
-			if !info.IsDir() {
-				return ""
-			}
-			break
-		}
-		missing = filepath.Base(rel)
-		display, _ = path.Split(strings.TrimSuffix(display, "/"))
-	}
-	dir, err := p.Root.OpenRoot(rel)
+	steps := strings.Split(filepath.ToSlash(p.Rel), "/")
+	dir, err := p.Root.OpenRoot(".")
 	if err != nil {
 		return ""
 	}
-	defer dir.Close()
+	defer func() { dir.Close() }()
+	for len(steps) > 1 {
+		next, err := capabilities.OpenChild(dir, steps[0])
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return ""
+		}
+		dir.Close()
+		dir, steps = next, steps[1:]
+	}
+	missing := steps[0]
+	shown := strings.Split(filepath.ToSlash(capabilities.UnquoteName(p.Display)), "/")
+	display := strings.Join(shown[:max(len(shown)-len(steps), 0)], "/")
 	var names []string
 	same := ""
 	_ = entries(context.Background(), dir, func(e fs.DirEntry) error {
@@ -101,7 +104,10 @@ func nearPlace(p capabilities.Path) string {
 	if same == "" {
 		return ""
 	}
-	return capabilities.QuoteName(display + same)
+	if len(shown) > len(steps) {
+		same = display + "/" + same
+	}
+	return capabilities.QuoteName(same)
 }
 
 // homeless is a path that a shell would begin in somebody's home.
@@ -113,7 +119,7 @@ func checkHome(member, path string) error {
 	if !homeless(capabilities.UnquoteName(path)) {
 		return nil
 	}
-	return protocol.Errorf(protocol.CodeInvalidParams, "%s: %s: ~ is not expanded; give the absolute path, or ./~ for a thing of that name", member, capabilities.QuoteName(path))
+	return protocol.Errorf(protocol.CodeInvalidParams, "%s: %s: ~ is not expanded; give the absolute path, or ./~ for a thing of that name", member, named(path))
 }
 
 // notThere is err, or says more when it is that there is nothing at p.

@@ -3,6 +3,7 @@ package files
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -94,4 +95,35 @@ func TestPatternHints(t *testing.T) {
 	}
 	assert.NotContains(t, b.ok("grep", obj{"pattern": `one\|two`}).Content[0].Text, "alternatives")
 	assert.Contains(t, b.refused("invalid_params", "grep", obj{"pattern": "x", "glob": "!"}), "and there is none")
+}
+
+// A path as long as it likes is refused at once, and is not repeated in full.
+func TestVeryLongInputs(t *testing.T) {
+	b := newBench(t)
+	b.put("f", "x\n")
+	long, deep := strings.Repeat("x", 300_000), strings.Repeat("d/", 150_000)
+	for _, c := range []struct {
+		tool string
+		in   obj
+	}{
+		{"read", obj{"path": long}},
+		{"read", obj{"path": deep}},
+		{"read", obj{"path": strings.Repeat("../", 150_000)}},
+		{"write", obj{"path": deep + "f", "content": "", "create_dirs": true}},
+		{"write", obj{"path": deep, "content": ""}},
+		{"write", obj{"path": "f", "content": "", "mode": long}},
+		{"mkdir", obj{"path": deep}},
+		{"mkdir", obj{"path": "~/" + long}},
+		{"copy", obj{"from": "f", "to": long}},
+		{"multi_edit", obj{"edits": []obj{edit(long, "a", "b")}}},
+		{"grep", obj{"pattern": "x", "path": deep}},
+		{"grep", obj{"pattern": "x", "mode": long}},
+		{"grep", obj{"pattern": "x", "glob": "../" + long}},
+		{"list_files", obj{"path": deep, "glob": "*"}},
+	} {
+		assert.Less(t, len(b.refused("invalid_params", c.tool, c.in)), 2000, c.tool)
+	}
+	b.refused("not_found", "read", obj{"path": strings.Repeat("d/", 2000)})
+	b.refused("not_found", "move", obj{"from": strings.Repeat("d/", 2000), "to": "x"})
+	assert.Equal(t, []string{"f"}, b.names(""))
 }

@@ -107,7 +107,7 @@ func (f *Files) glob(ctx context.Context, call *capabilities.Call, in globInput)
 		} else if hint := severalHint(in.Pattern); hint != "" {
 			text.WriteString(hint)
 		} else if !strings.ContainsAny(in.Pattern, "/{") {
-			fmt.Fprintf(&text, "[%s is for one directory only; **/%s looks below, too]\n", in.Pattern, in.Pattern)
+			fmt.Fprintf(&text, "[%s is for one directory only; %s looks below, too]\n", capabilities.QuoteName(in.Pattern), capabilities.QuoteName("**/"+in.Pattern))
 		}
 	case out.Truncated && len(shown) < limit:
 		fmt.Fprintf(&text, "[the newest %s of %s; a narrower pattern or path shows others]\n", count(len(shown)), plural(int64(found.Count), "path"))

@@ -29,7 +29,7 @@ func checkGlob(glob string) error {
 	parts := strings.FieldsFunc(capabilities.UnquoteName(glob), func(r rune) bool { return strings.ContainsRune("/{},", r) })
 	if slices.Contains(parts, "..") {
 		return protocol.Errorf(protocol.CodeInvalidParams, "glob: %s: .. leads out of the directory that is looked at; give the directory as path",
-			capabilities.QuoteName(glob))
+			named(glob))
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func severalHint(pattern string) string {
 	if len(parts) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("[this is one pattern; several are written {%s}]\n", strings.Join(parts, ","))
+	return fmt.Sprintf("[this is one pattern; several are written %s]\n", capabilities.QuoteName("{"+strings.Join(parts, ",")+"}"))
 }
 
 // fileAt reports that path is a regular file, and where.

@@ -38,7 +38,7 @@ func (in grepInput) Check() error {
 	switch search.Mode(in.Mode) {
 	case "", search.ModeContent, search.ModeFiles, search.ModeCount:
 	default:
-		return protocol.Errorf(protocol.CodeInvalidParams, "mode: must be content, files or count, not %q", in.Mode)
+		return protocol.Errorf(protocol.CodeInvalidParams, "mode: must be content, files or count, not %s", named(in.Mode))
 	}
 	if in.Context < 0 || in.Context > maxGrepContext {
 		return protocol.Errorf(protocol.CodeInvalidParams, "context: must be between 0 and %d", maxGrepContext)

@@ -37,7 +37,19 @@ func namesDir(path string) bool {
 
 // errNamesDir refuses such a path for a file. member is the input's.
 func errNamesDir(member, path string) *protocol.Error {
-	return protocol.Errorf(protocol.CodeInvalidParams, "%s names a directory: %s; name the file itself", member, capabilities.QuoteName(capabilities.UnquoteName(path)))
+	return protocol.Errorf(protocol.CodeInvalidParams, "%s names a directory: %s; name the file itself", member, named(path))
+}
+
+// maxNamed is how many bytes of something in an input are repeated in a message.
+const maxNamed = 400
+
+// named is a path or a pattern of an input for a message.
+func named(path string) string {
+	path = capabilities.UnquoteName(path)
+	if len(path) <= maxNamed {
+		return capabilities.QuoteName(path)
+	}
+	return capabilities.QuoteName(string(wholeRunes([]byte(path[:maxNamed])))) + "…"
 }
 
 func (l place) close() { l.dir.Close() }

@@ -26,7 +26,7 @@ type writeInput struct {
 func (in writeInput) Check() error {
 	switch {
 	case in.Mode != "" && in.Mode != modeOverwrite && in.Mode != modeCreate:
-		return protocol.Errorf(protocol.CodeInvalidParams, "mode must be overwrite or create, not %q", in.Mode)
+		return protocol.Errorf(protocol.CodeInvalidParams, "mode must be overwrite or create, not %s", named(in.Mode))
 	case namesDir(in.Path):
 		return errNamesDir("path", in.Path)
 	}
