@@ -114,8 +114,15 @@ func (c *inputCheck) value(n *node) bool {
 		return c.object(n)
 	case ch == '[' && n.kind == kindArray:
 		return c.array(n)
-	case ch == '"' && n.kind == kindString, (ch == 't' || ch == 'f') && n.kind == kindBoolean:
+	case (ch == 't' || ch == 'f') && n.kind == kindBoolean:
 		return c.skip()
+	case ch == '"' && n.kind == kindString:
+		start := c.pos
+		if !c.skipString() {
+			return false
+		}
+		c.wholeCharacters(n, start)
+		return true
 	case isNumber(ch) && (n.kind == kindInteger || n.kind == kindNumber):
 		start := c.pos
 		return c.skip() && c.number(n, start)
@@ -152,6 +159,8 @@ func (c *inputCheck) object(n *node) bool {
 		} else if n.closed {
 			c.unknown = c.unknownMember(n)
 			return false
+		} else {
+			c.wholeCharacters(n, m.start)
 		}
 		if !c.space() || c.data[c.pos] != ':' {
 			return false
@@ -307,7 +316,7 @@ func (c *inputCheck) number(n *node, start int) bool {
 		c.edits = append(c.edits, edit{start: start, end: c.pos, with: whole})
 		text = []byte(whole)
 	}
-	if n.kind == kindInteger && n.goInts && len(text) > 18 {
+	if n.kind == kindInteger && n.decoded && len(text) > 18 {
 		var err error
 		if n.min != nil && *n.min == 0 {
 			_, err = strconv.ParseUint(string(text), 10, 64)

@@ -210,7 +210,7 @@ func (k kind) String() string {
 type node struct {
 	kind     kind
 	nullable bool
-	goInts   bool // integers are decoded into Go's int64 or, with a minimum of 0, uint64
+	decoded  bool // into Go's own types: integers into int64 or, with a minimum of 0, uint64, text into string
 
 	fields []field        // kindObject: properties, in order
 	byName map[string]int // index into fields
@@ -236,7 +236,7 @@ func compile(s *jsonschema.Schema, inferred bool) *node {
 	if s == nil {
 		return anyNode
 	}
-	n := &node{goInts: inferred, min: s.Minimum, max: s.Maximum, minItems: s.MinItems, maxItems: s.MaxItems}
+	n := &node{decoded: inferred, min: s.Minimum, max: s.Maximum, minItems: s.MinItems, maxItems: s.MaxItems}
 	types := s.Types
 	if s.Type != "" {
 		types = []string{s.Type}

@@ -15,6 +15,10 @@ import (
 // maxLinks is how many symbolic links one path may lead through, as in Linux.
 const maxLinks = 40
 
+// maxPath is how many bytes a path may have: more than a system opens by name, and few
+// enough that going along it one step at a time takes no time.
+const maxPath = 8 << 10
+
 // Root is one directory tree that file tools may work in.
 type Root struct {
 	Path     string
@@ -194,6 +198,8 @@ func (w *Workspace) resolve(path string, follow, write bool) (Path, error) {
 	switch {
 	case name == "":
 		return Path{}, protocol.Errorf(protocol.CodeInvalidParams, "the path is empty")
+	case len(name) > maxPath:
+		return Path{}, protocol.Errorf(protocol.CodeInvalidParams, "the path %s… has %d bytes: at most %d are taken", QuoteName(strings.ToValidUTF8(name[:maxNamed], "")), len(name), maxPath)
 	case strings.ContainsRune(name, 0):
 		return Path{}, protocol.Errorf(protocol.CodeInvalidParams, "the path %s contains a NUL character", QuoteName(name))
 	}
@@ -250,6 +256,8 @@ func (w *Workspace) walk(name string, follow bool) (cur string, err error) {
 		case errors.Is(err, fs.ErrNotExist):
 			cur, missing = next, root
 			continue
+		case errors.Is(err, syscall.ENOTDIR):
+			return "", protocol.Errorf(protocol.CodeNotFound, "%s does not exist: %s is not a directory", QuoteName(name), w.display(cur))
 		case err != nil:
 			return "", FileError(err, w.display(next))
 		}

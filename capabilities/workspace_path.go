@@ -33,6 +33,11 @@ func (p Path) OpenParent() (dir *os.Root, name string, err error) {
 // closes the handle.
 func (p Path) OpenDir() (*os.Root, error) {
 	dir, err := openDir(p.Root, p.Rel)
+	if errors.Is(err, syscall.ENOTDIR) {
+		if info, other := p.Root.Lstat(p.Rel); other == nil && info.Mode()&(fs.ModeDir|fs.ModeSymlink) == 0 {
+			return nil, protocol.Errorf(protocol.CodeNotFound, "%s is not a directory", p.Display)
+		}
+	}
 	return dir, p.fault(err)
 }
 

@@ -17,7 +17,8 @@ import (
 //
 // A program takes its arguments apart in ways of its own, so every part that may be a path is looked at: the
 // whole; what is behind an equals sign, a colon or a comma; what is behind an @; what is behind the letter
-// of a short option. What is in a URL is none, unless it is one of a file; the whole of it still is.
+// of a short option. What is in a URL is none, unless it is one of a file; the whole of it still is. White space in front
+// of a path hides it from no program that drops it; brackets and bars belong to the name without a shell.
 func checkArguments(w *capabilities.Workspace, args []string) ([]string, error) {
 	names := make([]string, len(args))
 	for i, arg := range args {
@@ -54,7 +55,10 @@ var (
 
 // parts are what of an argument may be a path.
 func parts(arg string) []string {
-	list := []string{arg}
+	list := []string{arg, strings.TrimSpace(arg)}
+	if _, value, ok := strings.Cut(arg, "="); ok {
+		list = append(list, strings.TrimSpace(value))
+	}
 	for _, m := range fileURL().FindAllStringSubmatch(arg, -1) {
 		list = append(list, m[1])
 	}

@@ -24,6 +24,7 @@ func TestArgumentsThatLeadOut(t *testing.T) {
 		"sub:/etc/passwd", "a,../secret", "-v/etc:/mnt", "file:///etc/passwd", "file:/etc/passwd", "--url=file://localhost/etc/passwd", "FILE:///etc/passwd",
 		"https://host/../../../etc/passwd", "x://../../etc/passwd", "~", "~/.ssh/id_rsa", "~root/x", "--key=~/.ssh/id_rsa",
 		`$'../secret'`, `$'/etc/\x70asswd'`, "'/etc/passwd'", "CFLAGS=-I/usr/include",
+		" /etc/passwd", "\t../secret", " ~/.ssh/id_rsa", "--file= /etc/passwd", "Include = ../secret", "\u00a0/etc/passwd",
 	} {
 		a := b.run("show_args", arg)
 		if assert.NotNil(t, a.Error, "%q: %s", arg, a.text) {
@@ -33,6 +34,7 @@ func TestArgumentsThatLeadOut(t *testing.T) {
 		}
 	}
 	for _, arg := range []string{
+		"{/etc}", "(/etc)", "x|/etc", " ", " x ", "fix: /etc/hosts is read", "see /etc/hosts", "[/etc]",
 		"a", "sub", "sub/../a", "./sub/a.py::Test::test_x", "not there/yet", "...", "./...", "a..b", "HEAD~1..HEAD", "-v", "--verbose", "--x=", "-k", "not slow and fast",
 		"https://pypi.org/simple", "--index-url=https://pypi.org/simple", "git+https://github.com/a/b@main", "http://[::1]:80/x", "a:b", "a=b", "1:2", "user@host", "~x", "=", "-", "--", "@",
 		filepath.Join(b.base, "ws"), filepath.Join(b.base, "ws/sub"), "--dir=" + filepath.Join(b.base, "ws/sub"), "-I" + filepath.Join(b.base, "ws"), strings.Repeat("x", 5000),

@@ -135,6 +135,7 @@ func (e *Exec) describe(t Tool) capabilities.Tool {
 	return capabilities.Tool{
 		Name: t.Name,
 		Description: fmt.Sprintf("%s The arguments are added to the command %s, which runs in the workspace without a shell. An argument that leads out of the workspace is refused. "+
+			"One that is all of the form $'…' is a name with escapes, as results show names that are not plain text. "+
 			"An exit code that is not 0 is a result. The default timeout is %d ms, the longest %d ms.",
 			what, quote(t.Command), timeout.Milliseconds(), longest.Milliseconds()),
 		Annotations: protocol.Annotations{Destructive: true, OpenWorld: true},
@@ -160,7 +161,7 @@ func (t Tool) limits() (timeout, longest time.Duration) {
 }
 
 type input struct {
-	Args      []string `json:"args,omitempty" jsonschema:"the arguments, one an element; no shell takes them apart"`
+	Args      []string `json:"args,omitempty" jsonschema:"the arguments, one an element; no shell takes them apart; only $'a\\xff', as results show a name that is not plain text, is that name"`
 	TimeoutMS int64    `json:"timeout_ms,omitempty" jsonschema:"ends the program after this many milliseconds"`
 }
 

@@ -30,6 +30,9 @@ type copyOutput struct {
 	SHA256  string `json:"sha256,omitempty"` // of one file
 }
 
+// Check refuses what no file can make right.
+func (in copyInput) Check() error { return checkHome("to", in.To) }
+
 func (f *Files) addCopy(r *capabilities.Registrar) {
 	capabilities.AddTool(r, capabilities.Tool{
 		Name: "copy",
@@ -54,12 +57,12 @@ func (f *Files) copyOnce(ctx context.Context, s *capabilities.Session, in copyIn
 	}
 	src, name, err := from.OpenParent()
 	if err != nil {
-		return out, err
+		return out, notThere(err, s.Workspace(), from, in.From)
 	}
 	defer src.Close()
 	info, err := src.Lstat(name)
 	if err != nil {
-		return out, capabilities.FileError(err, from.Display)
+		return out, notThere(capabilities.FileError(err, from.Display), s.Workspace(), from, in.From)
 	}
 	if info.IsDir() {
 		return f.copyDir(ctx, s, from, in)
@@ -68,6 +71,9 @@ func (f *Files) copyOnce(ctx context.Context, s *capabilities.Session, in copyIn
 }
 
 func (f *Files) copyFile(ctx context.Context, s *capabilities.Session, from capabilities.Path, src *os.Root, name string, in copyInput) (out protocol.ToolOutput, err error) {
+	if namesDir(in.To) {
+		return out, errNamesDir("to", in.To)
+	}
 	t, _, err := f.aim(ctx, s, in.To, false)
 	if err != nil {
 		return out, err
@@ -92,7 +98,7 @@ func (f *Files) copyFile(ctx context.Context, s *capabilities.Session, from capa
 	}
 	content := &hashedFile{ctx: ctx, file: file}
 	res, err := atomicfile.WriteFrom(t.dir, t.name, content, info.Size(),
-		atomicfile.Options{New: !t.exists, Perm: info.Mode().Perm()})
+		atomicfile.Options{New: !t.exists, Perm: info.Mode().Perm(), NoPerm: info.Mode().Perm() == 0})
 	if err = t.writeError(res, err); !res.Changed {
 		if ctx.Err() != nil {
 			err = ctx.Err()

@@ -51,11 +51,11 @@ func (f *Files) deleteOnce(ctx context.Context, s *capabilities.Session, in dele
 	}
 	at, info, release, err := f.lockedPlace(ctx, p)
 	if err != nil {
-		return out, err
+		return out, notThere(err, w, p, in.Path)
 	}
 	defer release()
 	if info == nil {
-		return out, protocol.Errorf(protocol.CodeNotFound, "%s does not exist", p.Display)
+		return out, absent(w, p, in.Path)
 	}
 	r := &remover{ctx: ctx, w: w}
 	if info.IsDir() && in.Recursive {

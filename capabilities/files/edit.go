@@ -114,6 +114,9 @@ func (f *Files) editOnce(ctx context.Context, call *capabilities.Call, in editIn
 // stale-write rule.
 func (t *target) current(ctx context.Context, unsafe bool) ([]byte, error) {
 	if !t.exists {
+		if near := nearPlace(t.p); near != "" {
+			return nil, protocol.Errorf(protocol.CodeNotFound, "%s does not exist; there is %s, and write makes a new file", t.p.Display, near)
+		}
 		return nil, protocol.Errorf(protocol.CodeNotFound, "%s does not exist: write makes a new file", t.p.Display)
 	}
 	content, err := t.read(ctx, maxEdit)

@@ -40,6 +40,9 @@ func (f *Files) setExecutable(ctx context.Context, call *capabilities.Call, in s
 func (f *Files) setExecutableOnce(ctx context.Context, s *capabilities.Session, in setExecutableInput) (out protocol.ToolOutput, err error) {
 	t, _, err := f.aim(ctx, s, in.Path, false)
 	if err != nil {
+		if p, unknown := s.Workspace().Resolve(in.Path); unknown == nil {
+			err = notThere(err, s.Workspace(), p, in.Path)
+		}
 		return out, err
 	}
 	defer t.close()
@@ -50,7 +53,7 @@ func (f *Files) setExecutableOnce(ctx context.Context, s *capabilities.Session, 
 	defer release()
 	switch {
 	case !t.exists:
-		return out, protocol.Errorf(protocol.CodeNotFound, "%s does not exist", t.p.Display)
+		return out, absent(s.Workspace(), t.p, in.Path)
 	case runtime.GOOS == "windows":
 		return out, protocol.Errorf(protocol.CodeInvalidParams, "%s: on this system the name says what is a program, not a permission", t.p.Display)
 	}

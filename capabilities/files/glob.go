@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
@@ -70,7 +71,7 @@ const leftOutNote = "Names that begin with a dot are left out unless hidden is s
 func (f *Files) addGlob(r *capabilities.Registrar) {
 	capabilities.AddTool(r, capabilities.Tool{
 		Name: "glob",
-		Description: fmt.Sprintf("Find files by name, the most recently changed first, %s by default. *.go is for one directory, **/*.go for all below it. ",
+		Description: fmt.Sprintf("Find files by name, the most recently changed first, %s by default. *.go is for one directory, **/*.go for all below it; src/ is the directory, src/** what is in it. ",
 			count(globLimit)) + leftOutNote,
 		OutputSchema: capabilities.OutputSchema[globOutput](),
 		Annotations:  protocol.Annotations{ReadOnly: true, Idempotent: true},
@@ -101,8 +102,12 @@ func (f *Files) glob(ctx context.Context, call *capabilities.Call, in globInput)
 	switch {
 	case found.Count == 0:
 		text.WriteString("[nothing matches]\n")
-		if !strings.ContainsAny(in.Pattern, "/{") {
-			fmt.Fprintf(&text, "[%s is for one directory only; **/%s looks below, too]\n", in.Pattern, in.Pattern)
+		if hint := dirHint(ctx, call.Session().Workspace(), in); hint != "" {
+			text.WriteString(hint)
+		} else if hint := severalHint(in.Pattern); hint != "" {
+			text.WriteString(hint)
+		} else if !strings.ContainsAny(in.Pattern, "/{") {
+			fmt.Fprintf(&text, "[%s is for one directory only; %s looks below, too]\n", capabilities.QuoteName(in.Pattern), capabilities.QuoteName("**/"+in.Pattern))
 		}
 	case out.Truncated && len(shown) < limit:
 		fmt.Fprintf(&text, "[the newest %s of %s; a narrower pattern or path shows others]\n", count(len(shown)), plural(int64(found.Count), "path"))
@@ -111,6 +116,25 @@ func (f *Files) glob(ctx context.Context, call *capabilities.Call, in globInput)
 	}
 	leftOut(&text, found.Skipped)
 	return output(out, strings.TrimSuffix(text.String(), "\n")), nil
+}
+
+// dirHint is for a pattern that matches nothing but directories, "" for others. It looks
+// only for patterns that may be meant so, not for those of names with an extension.
+func dirHint(ctx context.Context, w *capabilities.Workspace, in globInput) string {
+	pattern := capabilities.UnquoteName(in.Pattern)
+	name := path.Base(pattern)
+	if strings.HasSuffix(pattern, "/") || strings.ContainsAny(pattern, globSpecial) && strings.Contains(name[1:], ".") {
+		return ""
+	}
+	dirs, err := search.Glob(ctx, w, search.GlobOptions{Pattern: capabilities.QuoteName(pattern + "/"), Path: in.Path, Limit: 1, Hidden: in.Hidden, NoIgnore: in.NoIgnore})
+	if err != nil || dirs.Count == 0 {
+		return ""
+	}
+	what := dirs.Matches[0] + " is a directory"
+	if dirs.Count > 1 {
+		what = count(dirs.Count) + " directories do, " + dirs.Matches[0] + " for one"
+	}
+	return fmt.Sprintf("[%s: %s finds directories, %s what is in them]\n", what, capabilities.QuoteName(pattern+"/"), capabilities.QuoteName(pattern+"/**"))
 }
 
 // room is how many bytes of a search's text are for what it found.
@@ -128,7 +152,7 @@ func leftOut(text *strings.Builder, s search.Skipped) {
 	add(s.Ignored, "by .gitignore or .ignore (no_ignore: true takes them in)")
 	add(s.Links, "symbolic links, not followed")
 	add(s.Special, "FIFOs, devices or sockets")
-	add(s.Binary, "binary")
+	add(s.Binary, "binary (the command grep -a takes them in)")
 	add(s.TooLong, "too large for multiline")
 	if len(parts) > 0 {
 		fmt.Fprintf(text, "[left out: %s]\n", strings.Join(parts, "; "))

@@ -38,10 +38,16 @@ func (in grepInput) Check() error {
 	switch search.Mode(in.Mode) {
 	case "", search.ModeContent, search.ModeFiles, search.ModeCount:
 	default:
-		return protocol.Errorf(protocol.CodeInvalidParams, "mode: must be content, files or count, not %q", in.Mode)
+		return protocol.Errorf(protocol.CodeInvalidParams, "mode: must be content, files or count, not %s", named(in.Mode))
 	}
 	if in.Context < 0 || in.Context > maxGrepContext {
 		return protocol.Errorf(protocol.CodeInvalidParams, "context: must be between 0 and %d", maxGrepContext)
+	}
+	if in.Glob == "!" {
+		return protocol.Errorf(protocol.CodeInvalidParams, "glob: ! leaves out what the pattern behind it matches, and there is none")
+	}
+	if err := checkGlob(strings.TrimPrefix(in.Glob, "!")); err != nil {
+		return err
 	}
 	return checkLimit(in.Limit)
 }
@@ -53,7 +59,7 @@ type grepOutput struct {
 	FilesMatched  int         `json:"files_matched"` // also those that are not in Matches
 	FilesSearched int         `json:"files_searched"`
 	Truncated     bool        `json:"truncated"`           // there are more than Matches has
-	LinesCut      int         `json:"lines_cut,omitempty"` // lines in Matches of which only a part is there
+	LinesCut      int         `json:"lines_cut,omitempty"` // lines in Matches of which only a part is there, those around included
 	Skipped       *skipped    `json:"skipped,omitempty"`
 }
 
@@ -67,7 +73,8 @@ type grepMatch struct {
 	Cut    bool     `json:"cut,omitempty"`
 	Before []string `json:"before,omitempty"`
 	After  []string `json:"after,omitempty"`
-	Count  int      `json:"count,omitempty"` // matching lines
+	Around bool     `json:"around_cut,omitempty"` // a line of Before or After is cut
+	Count  int      `json:"count,omitempty"`      // matching lines
 }
 
 func (f *Files) addGrep(r *capabilities.Registrar) {
@@ -89,7 +96,20 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 	if limit == 0 {
 		limit = grepLimit
 	}
-	found, err := search.Grep(ctx, call.Session().Workspace(), search.GrepOptions{
+	w := call.Session().Workspace()
+	var chosen chooser
+	glob, not := strings.CutPrefix(in.Glob, "!")
+	if _, named := fileAt(w, in.Path); glob != "" && !named { // a file that is named is meant
+		var err error
+		if chosen, err = newChooser(w, in.Path, glob); err != nil {
+			return protocol.ToolOutput{}, err
+		}
+		if glob = chosen.forGrep(); not {
+			glob = "!" + glob
+		}
+		in.Glob = glob
+	}
+	found, err := search.Grep(ctx, w, search.GrepOptions{
 		Pattern: in.Pattern, Path: in.Path, Glob: in.Glob, Mode: mode, Context: in.Context, IgnoreCase: in.IgnoreCase,
 		Multiline: in.Multiline, Hidden: in.Hidden, NoIgnore: in.NoIgnore, Limit: limit, MaxLine: grepLine, MaxText: f.room(),
 	})
@@ -118,6 +138,10 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 	switch {
 	case all == 0:
 		fmt.Fprintf(text, "[no match; %s]\n", searched)
+		if found.Searched == 0 && !not {
+			text.WriteString(chosen.hint)
+		}
+		text.WriteString(dialectHint(in.Pattern))
 	case p.out.Truncated:
 		how := "limit shows more, "
 		if shown < limit {
@@ -131,21 +155,38 @@ func (f *Files) grep(ctx context.Context, call *capabilities.Call, in grepInput)
 		fmt.Fprintf(text, "[%s with a match; %s]\n", plural(int64(all), unit), searched)
 	}
 	if p.out.LinesCut > 0 {
-		fmt.Fprintf(text, "[%s cut to %d bytes round the match; read with full shows the whole]\n", plural(int64(p.out.LinesCut), "line"), grepLine)
+		fmt.Fprintf(text, "[%s cut to %d bytes%s; read with full shows the whole]\n", plural(int64(p.out.LinesCut), "line"), grepLine, p.round)
 	}
 	if found.Long > 0 {
 		fmt.Fprintf(text, "[%s of more than 2 MiB without a newline searched apart]\n", plural(int64(found.Long), "piece"))
 	}
 	leftOut(text, found.Skipped)
+	if found.Skipped.Binary > 0 {
+		if p, named := fileAt(w, in.Path); named {
+			fmt.Fprintf(text, "[%s is taken for binary, for it has NUL characters: the command `grep -a PATTERN FILE` searches it, `tr -d '\\000' <FILE` makes a text of it]\n", p.Display)
+		}
+	}
 	return output(p.out, strings.TrimSuffix(text.String(), "\n")), nil
+}
+
+// dialectHint is for a pattern in the syntax of other programs that is another one in RE2.
+func dialectHint(pattern string) string {
+	switch {
+	case strings.Contains(pattern, `\|`):
+		return "[\\| is the character itself; alternatives are written a|b]\n"
+	case strings.Contains(pattern, `\<`), strings.Contains(pattern, `\>`):
+		return "[\\< and \\> are the characters themselves; the edge of a word is \\b]\n"
+	}
+	return ""
 }
 
 // grepPage writes results as ripgrep does for a terminal: the path, its lines below it.
 type grepPage struct {
 	text    strings.Builder
 	out     grepOutput
-	room    int // bytes of text
-	context int // lines round each match
+	room    int    // bytes of text
+	context int    // lines round each match
+	round   string // where lines are cut, if a match is in one of them
 }
 
 // add adds a file as far as there is room; false says that there was not enough.
@@ -162,6 +203,7 @@ func (p *grepPage) add(mode search.Mode, f search.File) bool {
 	}
 	// A match is written with what stands before it, or not at all.
 	group := heading
+	told := 0 // rows before it are in LinesCut if they are cut
 	for i, row := range f.Rows {
 		if p.context > 0 && i > 0 && row.Line != behind(f.Rows[i-1]) {
 			group += "--\n"
@@ -178,18 +220,33 @@ func (p *grepPage) add(mode search.Mode, f search.File) bool {
 		}
 		m := &grepMatch{Path: f.Path, Line: row.Line, Column: row.Column, Text: &row.Text, Cut: row.Cut}
 		m.Before, m.After = around(f.Rows, i, p.context)
+		near := f.Rows[i-len(m.Before) : i+1+len(m.After)]
+		m.Around = slices.ContainsFunc(near, func(r search.Row) bool { return r.Cut && r.Column == 0 })
 		if !p.write(group+lines.String(), m) {
 			if len(p.out.Matches) == 0 { // at least the line itself
 				p.write(heading+lines.String(), m)
+				p.tell(near)
 			}
 			return false
 		}
 		group = ""
-		if row.Cut {
-			p.out.LinesCut++
-		}
+		p.tell(f.Rows[max(told, i-len(m.Before)) : i+1+len(m.After)])
+		told = i + 1 + len(m.After)
 	}
 	return p.write(group, nil)
+}
+
+// tell counts those of the rows that are cut.
+func (p *grepPage) tell(rows []search.Row) {
+	for _, r := range rows {
+		if !r.Cut {
+			continue
+		}
+		p.out.LinesCut++
+		if r.Column > 0 {
+			p.round = " round the match"
+		}
+	}
 }
 
 // write adds text and a match when there is room for the text.

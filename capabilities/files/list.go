@@ -32,8 +32,10 @@ func (in listInput) Check() error {
 	if in.Limit < 0 || in.Limit > maxList {
 		return protocol.Errorf(protocol.CodeInvalidParams, "limit: 1 to %s", count(maxList))
 	}
-	_, err := search.ParsePattern("glob", in.Glob)
-	return err
+	if _, err := search.ParsePattern("glob", in.Glob); err != nil {
+		return err
+	}
+	return checkGlob(in.Glob)
 }
 
 type listEntry struct {
@@ -61,7 +63,11 @@ func (f *Files) addList(r *capabilities.Registrar) {
 }
 
 func (f *Files) list(ctx context.Context, call *capabilities.Call, in listInput) (out protocol.ToolOutput, err error) {
-	fits, err := search.ParsePattern("glob", in.Glob)
+	chosen, err := newChooser(call.Session().Workspace(), in.Path, in.Glob)
+	if err != nil {
+		return out, err
+	}
+	fits, err := search.ParsePattern("glob", chosen.forLists())
 	if err != nil {
 		return out, err
 	}
@@ -83,7 +89,7 @@ func (f *Files) list(ctx context.Context, call *capabilities.Call, in listInput)
 	if err != nil {
 		return out, err
 	}
-	result := listOutput{Path: k.start.Display, Entries: []listEntry{}, Total: k.total, Truncated: k.total > len(k.found), Unread: k.unread[:min(len(k.unread), 20)]}
+	result := listOutput{Path: k.start.Display, Entries: []listEntry{}, Total: k.total, Truncated: k.total > len(k.found), Unread: k.unreadable()}
 	var text bytes.Buffer
 	for _, w := range k.found {
 		e := entryOf(k.start, w)
@@ -91,6 +97,9 @@ func (f *Files) list(ctx context.Context, call *capabilities.Call, in listInput)
 		text.WriteString(e.line())
 	}
 	notes := k.notes(result)
+	if k.total == 0 {
+		notes += chosen.hint
+	}
 	shown, _ := f.fit(call, text.String(), len(notes))
 	return output(result, strings.TrimSuffix(shown+notes, "\n")), nil
 }
@@ -143,18 +152,27 @@ func (k *walker) notes(r listOutput) string {
 		}
 		fmt.Fprintf(&b, "[%s %s]\n", count(k.total), entries)
 	}
-	if len(k.private) > 0 {
-		fmt.Fprintf(&b, "[not entered: %s]\n", strings.Join(quoteNames(k.private, 5), ", "))
-	}
-	for i, u := range r.Unread {
-		if i == 5 {
-			fmt.Fprintf(&b, "[and %s more directories that cannot be read]\n", count(len(k.unread)-i))
-			break
-		}
-		fmt.Fprintf(&b, "[%s]\n", u)
-	}
+	k.notSeen(&b)
 	return b.String()
 }
+
+// notSeen says where the walk has not been.
+func (k *walker) notSeen(b *strings.Builder) {
+	if len(k.private) > 0 {
+		fmt.Fprintf(b, "[not entered: %s]\n", strings.Join(quoteNames(k.private, 5), ", "))
+	}
+	for i, u := range k.unread {
+		if i == 5 {
+			fmt.Fprintf(b, "[and %s more directories that cannot be read]\n", count(len(k.unread)-i))
+			break
+		}
+		fmt.Fprintf(b, "[%s]\n", u)
+	}
+}
+
+// unreadable are the first of the directories that could not be read, for a structured
+// result.
+func (k *walker) unreadable() []string { return k.unread[:min(len(k.unread), 20)] }
 
 func quoteNames(names []string, most int) (all []string) {
 	for i, n := range names {

@@ -17,6 +17,9 @@ type mkdirOutput struct {
 	Created bool   `json:"created"`
 }
 
+// Check refuses what no file can make right.
+func (in mkdirInput) Check() error { return checkHome("path", in.Path) }
+
 func (f *Files) addMkdir(r *capabilities.Registrar) {
 	capabilities.AddTool(r, capabilities.Tool{
 		Name:        "mkdir",
@@ -41,6 +44,9 @@ func (f *Files) mkdir(ctx context.Context, call *capabilities.Call, in mkdirInpu
 		}
 		if errors.Is(err, protocol.ErrNotFound) {
 			err = protocol.Errorf(protocol.CodeConflict, "%s cannot be made: it or a part of its path is no directory", p.Display)
+			if info, look := p.Root.Lstat(p.Rel); look == nil {
+				err = protocol.Errorf(protocol.CodeConflict, "%s exists already, and is a %s", p.Display, kindOf(info.Mode()))
+			}
 		}
 		if err != nil {
 			return err

@@ -26,6 +26,9 @@ type moveOutput struct {
 	Copied   bool   `json:"copied"`   // to another file system
 }
 
+// Check refuses what no file can make right.
+func (in moveInput) Check() error { return checkHome("to", in.To) }
+
 func (f *Files) addMove(r *capabilities.Registrar) {
 	capabilities.AddTool(r, capabilities.Tool{
 		Name: "move",
@@ -61,7 +64,7 @@ func (f *Files) moveOnce(ctx context.Context, s *capabilities.Session, in moveIn
 	}
 	from, err := openPlace(fromPath)
 	if err != nil {
-		return out, err
+		return out, notThere(err, w, fromPath, in.From)
 	}
 	defer from.close()
 	to, err := openPlace(toPath)
@@ -74,7 +77,7 @@ func (f *Files) moveOnce(ctx context.Context, s *capabilities.Session, in moveIn
 		return out, err
 	}
 	defer release()
-	m := &mover{ctx: ctx, w: w, from: from, to: to, overwrite: in.Overwrite}
+	m := &mover{ctx: ctx, w: w, from: from, to: to, overwrite: in.Overwrite, what: in.From, into: in.To}
 	replaced, err := m.check()
 	if err == nil {
 		err = m.run()
@@ -98,6 +101,8 @@ type mover struct {
 	w         *capabilities.Workspace
 	from, to  place
 	overwrite bool
+	what      string // from as the call has it
+	into      string // and to
 
 	info   fs.FileInfo // of what is moved
 	sameAs bool        // the two names are two of one file already
@@ -110,7 +115,7 @@ func (m *mover) check() (replaces bool, err error) {
 	from, to := m.from.p.Display, m.to.p.Display
 	m.info, err = m.from.lstat()
 	if err == nil && m.info == nil {
-		err = protocol.Errorf(protocol.CodeNotFound, "%s does not exist", from)
+		err = absent(m.w, m.from.p, m.what)
 	}
 	if err != nil {
 		return false, err
@@ -123,6 +128,8 @@ func (m *mover) check() (replaces bool, err error) {
 		return false, protocol.Errorf(protocol.CodeInvalidParams, "from and to are the same: %s", from)
 	case m.info.IsDir() && inside(m.to.p, m.from.p):
 		return false, protocol.Errorf(protocol.CodeInvalidParams, "%s is inside %s", to, from)
+	case !m.info.IsDir() && namesDir(m.into) && (there == nil || !there.IsDir()):
+		return false, errNamesDir("to", m.into)
 	case there == nil:
 		return false, nil
 	case os.SameFile(m.info, there) && strings.EqualFold(m.from.name, m.to.name) && m.from.key() == m.to.key() && inodeKey(m.info) == "":

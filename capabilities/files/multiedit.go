@@ -257,7 +257,7 @@ func (b *batch) failure() error {
 			first = e
 		}
 		if n++; n <= maxFailures {
-			fmt.Fprintf(&text, "\nedits[%d] %s: %s: %s", i, b.in.Edits[i].Path, e.Reason(), e.Message)
+			fmt.Fprintf(&text, "\nedits[%d] %s: %s: %s", i, named(b.in.Edits[i].Path), e.Reason(), e.Message)
 		}
 	}
 	if first == nil {

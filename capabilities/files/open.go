@@ -50,7 +50,7 @@ func openFile(w *capabilities.Workspace, path string) (f *os.File, info fs.FileI
 		f, info, err = openIn(dir, name, p)
 		return err
 	})
-	return f, info, p, err
+	return f, info, p, notThere(err, w, p, path)
 }
 
 // openIn opens the file name in dir, which is p, and no link. A look comes before

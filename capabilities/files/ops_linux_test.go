@@ -191,6 +191,9 @@ func TestPermissions(t *testing.T) {
 	require.NoError(t, os.Chmod(b.path("d/closed"), 0))
 	out := b.ok("list_files", obj{"path": "d", "recursive": true}) // case 74
 	assert.NotEmpty(t, out.Structured.(listOutput).Unread)
+	out = b.ok("stat", obj{"glob": "**/f"})
+	assert.Equal(t, []string{"forbidden: d/closed: permission denied"}, out.Structured.(statOutput).Unread)
+	assert.Contains(t, out.Content[0].Text, "[nothing matches **/f]\n[forbidden: d/closed: permission denied]")
 	b.refused("forbidden", "read", obj{"path": "d/closed/f"})
 }
 
@@ -340,4 +343,28 @@ func swapping(dir string) (stop func()) {
 		}
 	})
 	return func() { close(done); running.Wait() }
+}
+
+// A copy is never open to more than what it was made of was.
+func TestCopyOpensNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("reads files that nobody may read")
+	}
+	b := newBench(t)
+	for i, mode := range []os.FileMode{0, os.ModeSetuid, os.ModeSetgid, os.ModeSticky, 0o001, 0o400, os.ModeSetuid | 0o755} {
+		name := fmt.Sprint("d/", i)
+		b.put(name, "secret")
+		require.NoError(t, os.Chmod(b.path(name), mode))
+		b.ok("copy", obj{"from": name, "to": fmt.Sprint("copy-", i)})
+		info, err := os.Stat(b.path(fmt.Sprint("copy-", i)))
+		require.NoError(t, err)
+		assert.Equal(t, mode.Perm(), info.Mode(), mode)
+		assert.Equal(t, "secret", b.get(fmt.Sprint("copy-", i)))
+	}
+	b.ok("copy", obj{"from": "d", "to": "e", "recursive": true})
+	for i, mode := range []os.FileMode{0, 0, 0, 0, 0o001, 0o400, 0o755} {
+		info, err := os.Stat(b.path(fmt.Sprint("e/", i)))
+		require.NoError(t, err)
+		assert.Equal(t, mode, info.Mode())
+	}
 }

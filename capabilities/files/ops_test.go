@@ -247,6 +247,33 @@ func TestDiff(t *testing.T) {
 	assert.Contains(t, out.Content[0].Text, "differ; binary")
 	b.put("latin", "caf\xe9\n")
 	assert.Contains(t, b.ok("diff", obj{"path_a": "a", "path_b": "latin"}).Content[0].Text, "[not UTF-8: 1 byte")
+	wide := "\xff\xfeo\x00n\x00e\x00\n\x00" // UTF-16, as read, edit and grep take it
+	b.put("wide", wide)
+	b.put("wide2", wide+"2\x00\n\x00")
+	b.put("big-endian", "\xfe\xff\x00o\x00n\x00e\x00\n")
+	b.put("mark", utf8Mark+"one\ntwo\nthree\n")
+	b.put("half", wide+"\x00\xd8\n\x00")
+	b.put("half2", wide+"\x01\xd8\n\x00")
+	for _, c := range []struct {
+		a, b  string
+		want  diffOutput
+		about string
+	}{
+		{"wide", "wide2", diffOutput{Diff: "--- wide\n+++ wide2\n@@ -1 +1,2 @@\n one\n+2\n"}, "[both are utf-16le]"},
+		{"wide", "big-endian", diffOutput{EncodingA: "utf-16le", EncodingB: "utf-16be"}, "[wide and big-endian have the same text]\n[wide is utf-16le, big-endian is utf-16be; their texts are compared]"},
+		{"mark", "a", diffOutput{EncodingA: "utf-8-bom", EncodingB: "utf-8"}, "[mark and a have the same text]\n[mark is utf-8-bom, a is utf-8; "},
+		{"wide", "mark", diffOutput{Diff: "--- wide\n+++ mark\n@@ -1 +1,3 @@\n one\n+two\n+three\n", EncodingA: "utf-16le", EncodingB: "utf-8-bom"}, "[wide is utf-16le, mark is utf-8-bom; "},
+		{"wide", "half", diffOutput{Diff: "--- wide\n+++ half\n@@ -1 +1,2 @@\n one\n+\ufffd\n"}, ""},
+		{"half", "half2", diffOutput{}, "[half and half2 have the same text but for characters that are damaged]"},
+		{"wide", "bin", diffOutput{Binary: true}, "binary, not shown"},
+		{"wide", "wide", diffOutput{Identical: true}, "identical"},
+	} {
+		out = b.ok("diff", obj{"path_a": c.a, "path_b": c.b})
+		assert.Equal(t, c.want, out.Structured, c)
+		assert.Contains(t, out.Content[0].Text, c.about)
+	}
+	out = b.ok("diff", obj{"path_a": "wide", "content_b": "one\nmore\n"})
+	assert.Equal(t, "--- wide\n+++ wide (content_b)\n@@ -1 +1,2 @@\n one\n+more\n", out.Structured.(diffOutput).Diff)
 	b.refused("invalid_params", "diff", obj{"path_a": "a"})
 	b.refused("invalid_params", "diff", obj{"path_a": "a", "path_b": "b", "content_b": ""})
 	b.refused("invalid_params", "diff", obj{"path_a": "a", "path_b": "b", "context": -1})
@@ -296,7 +323,9 @@ func TestList(t *testing.T) {
 	assert.Contains(t, b.ok("list_files", obj{"glob": "*.none"}).Content[0].Text, "nothing to list")
 
 	b.refused("not_found", "list_files", obj{"path": "none"})
-	b.refused("not_found", "list_files", obj{"path": "b.go"})
+	assert.Equal(t, "b.go is not a directory but a file: read shows a file, stat describes it", b.refused("invalid_params", "list_files", obj{"path": "b.go"}))
+	b.refused("invalid_params", "stat", obj{"path": "b.go", "glob": "*"})
+	b.refused("not_found", "list_files", obj{"path": "b.go/x"})
 	b.refused("invalid_params", "list_files", obj{"glob": "[a"})
 	b.refused("invalid_params", "list_files", obj{"limit": 1_000_000})
 	b.put("../outside/o", "")
@@ -385,6 +414,18 @@ func TestStat(t *testing.T) {
 	assert.Equal(t, "d/x.md", all[1].Path)
 	assert.Equal(t, lines(1), all[1].Lines)
 	assert.Contains(t, b.ok("stat", obj{"glob": "*.none"}).Content[0].Text, "nothing matches")
+
+	for i := range 205 {
+		b.put(fmt.Sprint("many/", i), "")
+	}
+	out = b.ok("stat", obj{"glob": "many/*"})
+	got := out.Structured.(statOutput)
+	assert.Len(t, got.Entries, 200)
+	assert.Equal(t, 205, got.Total)
+	assert.True(t, got.Truncated)
+	assert.Contains(t, out.Content[0].Text, "\n[only the first 200 of 205; a narrower pattern")
+	b.put(".git/config", "")
+	assert.Contains(t, b.ok("stat", obj{"glob": "**/config"}).Content[0].Text, "[nothing matches **/config]\n[not entered: .git]")
 
 	f, err := os.Create(b.path("sparse"))
 	require.NoError(t, err)

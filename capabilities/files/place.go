@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
@@ -26,6 +27,29 @@ func openPlace(p capabilities.Path) (place, error) {
 		err = protocol.Errorf(protocol.CodeNotFound, "the directory of %s does not exist: mkdir makes it", p.Display)
 	}
 	return place{p: p, dir: dir, name: name}, err
+}
+
+// namesDir reports that a path can only be that of a directory.
+func namesDir(path string) bool {
+	path = strings.TrimSuffix(capabilities.UnquoteName(path), ".")
+	return path != "" && os.IsPathSeparator(path[len(path)-1])
+}
+
+// errNamesDir refuses such a path for a file. member is the input's.
+func errNamesDir(member, path string) *protocol.Error {
+	return protocol.Errorf(protocol.CodeInvalidParams, "%s names a directory: %s; name the file itself", member, named(path))
+}
+
+// maxNamed is how many bytes of something in an input are repeated in a message.
+const maxNamed = 400
+
+// named is a path or a pattern of an input for a message.
+func named(path string) string {
+	path = capabilities.UnquoteName(path)
+	if len(path) <= maxNamed {
+		return capabilities.QuoteName(path)
+	}
+	return capabilities.QuoteName(string(wholeRunes([]byte(path[:maxNamed])))) + "…"
 }
 
 func (l place) close() { l.dir.Close() }

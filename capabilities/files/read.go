@@ -99,7 +99,11 @@ func (f *Files) read(ctx context.Context, call *capabilities.Call, in readInput)
 		return f.image(out, l.picture), nil
 	case l.format.encoding == "":
 		out.Binary = true
-		return output(out, fmt.Sprintf("[%s is binary, not shown: %s, %s]", p.Display, l.format.mime, plural(l.size, "byte"))), nil
+		text := fmt.Sprintf("[%s is binary, not shown: %s, %s]", p.Display, l.format.mime, plural(l.size, "byte"))
+		if l.format.nuls {
+			text += "\n[a text with NUL characters in it, it seems: the command `tr -d '\\000' <FILE` shows the rest]"
+		}
+		return output(out, text), nil
 	}
 	return f.text(out, l.found, l.page, in), nil
 }
@@ -176,7 +180,7 @@ func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, 
 	}
 	// A few stray NULs are told and shown; many mean that these are no lines.
 	if l.format.encoding != "" && l.found.nuls > l.size/100 {
-		l.format = format{mime: "application/octet-stream"}
+		l.format = format{mime: "application/octet-stream", nuls: true}
 	}
 	return line, nil
 }

@@ -58,6 +58,21 @@ func TestGlobTool(t *testing.T) {
 	text, result = b.search("glob", obj{"pattern": "*.md"})
 	assert.Equal(t, []any{}, result["matches"])
 	assert.Contains(t, text, "[nothing matches]\n[*.md is for one directory only; **/*.md looks below, too]")
+	for pattern, hint := range map[string]string{
+		"sub":     "[nothing matches]\n[sub is a directory: sub/ finds directories, sub/** what is in them]",
+		"**/sub":  "[sub is a directory: **/sub/ finds directories, **/sub/** what is in them]",
+		".hidden": "[.hidden is a directory: .hidden/ finds",
+		"[so]u*":  "[sub is a directory: ",
+		"none":    "[none is for one directory only; ",
+		"sub/*.c": "[nothing matches]",
+	} {
+		text, _ = b.search("glob", obj{"pattern": pattern})
+		assert.Contains(t, text, hint, pattern)
+	}
+	text, _ = b.search("glob", obj{"pattern": "{sub,out}", "no_ignore": true})
+	assert.Contains(t, text, "[2 directories do, ")
+	_, result = b.search("glob", obj{"pattern": "sub/"})
+	assert.Equal(t, []any{"sub"}, result["matches"])
 	assert.Contains(t, b.refused(protocol.ReasonWorkspaceBoundary, "glob", obj{"pattern": "etc/**"}), "etc is outside the workspace")
 }
 
@@ -82,7 +97,7 @@ func TestGrepTool(t *testing.T) {
 	require.NoError(t, os.Symlink("a.go", b.path("link")))
 	text, result := b.search("grep", obj{"pattern": "needle"})
 	assert.Equal(t, "a.go\n2:two needle\n6:six needle\n7:needle seven\n\nsub/b.go\n1:needle\n[4 matching lines in 2 files; 2 files searched]\n"+
-		"[left out: 1 symbolic links, not followed; 1 binary]", text)
+		"[left out: 1 symbolic links, not followed; 1 binary (the command grep -a takes them in)]", text)
 	assert.Equal(t, obj{"path": "a.go", "line": 2.0, "column": 5.0, "text": "two needle"}, result["matches"].([]any)[0])
 	assert.Equal(t, 2.0, result["files_searched"])
 	assert.Equal(t, false, result["truncated"])
@@ -109,7 +124,8 @@ func TestGrepTool(t *testing.T) {
 	text, _ = b.search("grep", obj{"pattern": `needle\n.*three\n`, "multiline": true})
 	assert.True(t, strings.HasPrefix(text, "a.go\n2:two needle\n3:three\n["), text)
 	text, _ = b.search("grep", obj{"pattern": "needle", "path": "bin"})
-	assert.Equal(t, "[no match; 0 files searched]\n[left out: 1 binary]", text)
+	assert.Equal(t, "[no match; 0 files searched]\n[left out: 1 binary (the command grep -a takes them in)]\n[bin is taken for binary, for it has NUL characters: "+
+		"the command `grep -a PATTERN FILE` searches it, `tr -d '\\000' <FILE` makes a text of it]", text)
 }
 
 // A long line is cut round the match, and that is told apart from more matches (case 75).
@@ -125,6 +141,20 @@ func TestGrepCutsLongLines(t *testing.T) {
 	assert.Less(t, len(text), 1000)
 	assert.NotContains(t, text, "\uFFFD")
 	assert.Contains(t, text, "[1 line cut to 400 bytes round the match; read with full shows the whole]")
+
+	// Lines around a match are cut, too, and counted once.
+	b.put("around", strings.Repeat("w", 500)+"\nmatch here\n"+strings.Repeat("x", 500)+"\nmatch here\nshort\n")
+	text, result = b.search("grep", obj{"pattern": "match here", "context": 1, "path": "around"})
+	assert.Equal(t, 2.0, result["lines_cut"])
+	assert.Equal(t, true, result["matches"].([]any)[0].(obj)["around_cut"])
+	assert.Equal(t, true, result["matches"].([]any)[1].(obj)["around_cut"])
+	assert.Contains(t, text, "[2 lines cut to 400 bytes; read with full shows the whole]")
+	text, result = b.search("grep", obj{"pattern": "match here|w", "context": 1, "path": "around"})
+	assert.Equal(t, 2.0, result["lines_cut"])
+	assert.Equal(t, true, result["matches"].([]any)[0].(obj)["cut"])
+	assert.NotContains(t, result["matches"].([]any)[0], "around_cut")
+	assert.Contains(t, text, "[2 lines cut to 400 bytes round the match; ")
+	require.NoError(t, os.Remove(b.path("around")))
 
 	// Much context does not take the place of the match.
 	b.put("wide", strings.Repeat(strings.Repeat("w", 390)+"\n", 100)+"match\n")

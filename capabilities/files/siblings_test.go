@@ -176,3 +176,45 @@ func TestPlacesInThemselves(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"d", "f", "hard", "ld", "loop2"}, b.names(""))
 }
+
+// A path that can only be a directory's is none for a file, and what is in the way of
+// a new one is named.
+func TestPlacesForFiles(t *testing.T) {
+	b := newBench(t)
+	b.put("f", "x")
+	b.put("d/g", "y")
+	for _, c := range []struct {
+		reason, tool string
+		in           obj
+		want         string
+	}{
+		{"invalid_params", "write", obj{"path": "new/", "content": ""}, "path names a directory: new/; name the file itself"},
+		{"invalid_params", "write", obj{"path": "new/.", "content": "", "create_dirs": true}, "path names a directory: new/."},
+		{"invalid_params", "write", obj{"path": `$'new\x2f'`, "content": ""}, "path names a directory: new/"},
+		{"invalid_params", "copy", obj{"from": "f", "to": "new/"}, "to names a directory: new/; name the file itself"},
+		{"invalid_params", "copy", obj{"from": "f", "to": "d/"}, "to names a directory: d/"},
+		{"invalid_params", "move", obj{"from": "f", "to": "new/"}, "to names a directory: new/; name the file itself"},
+		{"invalid_params", "move", obj{"from": "f", "to": "d/g/", "overwrite": true}, "to names a directory: d/g/"},
+		{"conflict", "move", obj{"from": "f", "to": "d/"}, "d is a directory: name the new path itself"},
+		{"invalid_params", "copy", obj{"from": "f", "to": "d", "overwrite": true}, "d is a directory: name the file itself, one in it perhaps"},
+		{"invalid_params", "write", obj{"path": "d", "content": ""}, "d is a directory: name the file itself"},
+		{"invalid_params", "edit", edit("d", "a", "b"), "d is a directory: name the file itself"},
+		{"not_found", "copy", obj{"from": "f", "to": "no/x"}, "the directory of no/x does not exist: mkdir makes it"},
+		{"not_found", "copy", obj{"from": "d", "to": "no/x", "recursive": true}, "the directory of no/x does not exist: mkdir makes it"},
+		{"not_found", "copy", obj{"from": "f", "to": "d/g/x/y"}, "d/g/x/y does not exist: d/g is not a directory"},
+		{"not_found", "move", obj{"from": "f", "to": "d/g/x"}, "d/g/x does not exist: d/g is not a directory"},
+		{"not_found", "write", obj{"path": "f/x", "content": ""}, "f/x does not exist: f is not a directory"},
+		{"not_found", "edit", edit("no/x", "a", "b"), "the directory of no/x does not exist: mkdir makes it, or write with create_dirs"},
+	} {
+		assert.Contains(t, b.refused(c.reason, c.tool, c.in), c.want)
+	}
+	assert.Equal(t, []string{"d", "f"}, b.names(""))
+	_, err := b.call("move", obj{"from": "d", "to": "e/"}) // of a directory it is one
+	require.NoError(t, err)
+	_, err = b.call("copy", obj{"from": "e", "to": "h/", "recursive": true})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"e", "f", "h"}, b.names(""))
+	b.put("a..b", "")
+	b.write(obj{"path": "ends.", "content": ""})
+	assert.Equal(t, []string{"a..b", "e", "ends.", "f", "h"}, b.names(""))
+}

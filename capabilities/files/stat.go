@@ -32,8 +32,10 @@ func (in statInput) Check() error {
 	if in.Path == "" && in.Glob == "" {
 		return protocol.Errorf(protocol.CodeInvalidParams, "give path or glob")
 	}
-	_, err := search.ParsePattern("glob", in.Glob)
-	return err
+	if _, err := search.ParsePattern("glob", in.Glob); err != nil {
+		return err
+	}
+	return checkGlob(in.Glob)
 }
 
 type statEntry struct {
@@ -53,7 +55,9 @@ type statEntry struct {
 
 type statOutput struct {
 	Entries   []statEntry `json:"entries"`
+	Total     int         `json:"total,omitempty"` // that match glob, also those that are not in Entries
 	Truncated bool        `json:"truncated,omitempty"`
+	Unread    []string    `json:"unreadable,omitempty"` // directories in which glob could not look
 }
 
 func (f *Files) addStat(r *capabilities.Registrar) {
@@ -67,11 +71,11 @@ func (f *Files) addStat(r *capabilities.Registrar) {
 
 func (f *Files) stat(ctx context.Context, call *capabilities.Call, in statInput) (out protocol.ToolOutput, err error) {
 	var result statOutput
-	var text strings.Builder
+	var text, notes strings.Builder
 	err = again(func() error {
-		result, text = statOutput{Entries: []statEntry{}}, strings.Builder{}
+		result, notes = statOutput{Entries: []statEntry{}}, strings.Builder{}
 		if in.Glob != "" {
-			return f.statGlob(ctx, call.Session().Workspace(), in, &result)
+			return f.statGlob(ctx, call.Session().Workspace(), in, &result, &notes)
 		}
 		e, err := f.statOne(ctx, call.Session().Workspace(), in.Path)
 		result.Entries = append(result.Entries, e)
@@ -83,13 +87,7 @@ func (f *Files) stat(ctx context.Context, call *capabilities.Call, in statInput)
 	for _, e := range result.Entries {
 		text.WriteString(e.words())
 	}
-	note := ""
-	switch {
-	case len(result.Entries) == 0:
-		note = "[nothing matches " + capabilities.QuoteName(in.Glob) + "]"
-	case result.Truncated:
-		note = fmt.Sprintf("[only the first %s; a narrower pattern shows others]", count(statLimit))
-	}
+	note := strings.TrimSuffix(notes.String(), "\n")
 	shown, _ := f.fit(call, strings.TrimSuffix(text.String(), "\n"), len(note)+1)
 	if note != "" && shown != "" {
 		note = "\n" + note
@@ -99,6 +97,10 @@ func (f *Files) stat(ctx context.Context, call *capabilities.Call, in statInput)
 
 func (f *Files) statOne(ctx context.Context, w *capabilities.Workspace, name string) (e statEntry, err error) {
 	p, err := w.ResolveLink(name)
+	var known *protocol.Error
+	if errors.As(err, &known) && errors.Is(err, protocol.ErrNotFound) { // through something that is no directory
+		return statEntry{Path: capabilities.QuoteName(capabilities.UnquoteName(name)), Error: known.Message}, nil
+	}
 	if err != nil {
 		return e, err
 	}
@@ -123,8 +125,12 @@ func (f *Files) statOne(ctx context.Context, w *capabilities.Workspace, name str
 	return e, err
 }
 
-func (f *Files) statGlob(ctx context.Context, w *capabilities.Workspace, in statInput, result *statOutput) error {
-	fits, err := search.ParsePattern("glob", in.Glob)
+func (f *Files) statGlob(ctx context.Context, w *capabilities.Workspace, in statInput, result *statOutput, notes *strings.Builder) error {
+	chosen, err := newChooser(w, in.Path, in.Glob)
+	if err != nil {
+		return err
+	}
+	fits, err := search.ParsePattern("glob", chosen.forLists())
 	if err != nil {
 		return err
 	}
@@ -139,7 +145,14 @@ func (f *Files) statGlob(ctx context.Context, w *capabilities.Workspace, in stat
 	if err := k.run(); err != nil {
 		return err
 	}
-	result.Truncated = k.total > len(k.found)
+	result.Total, result.Truncated, result.Unread = k.total, k.total > len(k.found), k.unreadable()
+	switch {
+	case k.total == 0:
+		fmt.Fprintf(notes, "[nothing matches %s]\n%s", capabilities.QuoteName(in.Glob), chosen.hint)
+	case result.Truncated:
+		fmt.Fprintf(notes, "[only the first %s of %s; a narrower pattern or a deeper path shows others]\n", count(len(k.found)), count(k.total))
+	}
+	k.notSeen(notes)
 	budget := int64(maxStatBytes)
 	for _, found := range k.found {
 		if err := ctx.Err(); err != nil {
@@ -237,6 +250,9 @@ func modeText(mode fs.FileMode) string {
 
 // words is an entry for people.
 func (e statEntry) words() string {
+	if !e.Exists && e.Error != "" {
+		return e.Error + "\n"
+	}
 	if !e.Exists {
 		return e.Path + ": does not exist\n"
 	}

@@ -56,7 +56,7 @@ func (f *Files) aim(ctx context.Context, s *capabilities.Session, path string, c
 		dir, made, err = makeDir(ctx, s.Workspace(), filepath.Dir(p.Abs))
 		name = filepath.Base(p.Abs)
 	} else if errors.Is(err, protocol.ErrNotFound) {
-		err = protocol.Errorf(protocol.CodeNotFound, "the directory of %s does not exist: write with create_dirs makes it", p.Display)
+		err = protocol.Errorf(protocol.CodeNotFound, "the directory of %s does not exist: mkdir makes it, or write with create_dirs", p.Display)
 	}
 	if err != nil {
 		unmakeDirs(made)
@@ -99,6 +99,9 @@ func (t *target) look() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		t.exists, t.info = false, nil
 		return nil
+	}
+	if err == nil && info.IsDir() {
+		return protocol.Errorf(protocol.CodeInvalidParams, "%s is a directory: name the file itself, one in it perhaps; list_files shows what is in it", t.p.Display)
 	}
 	if err == nil {
 		err = mustBeFile(info, t.p)

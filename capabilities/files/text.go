@@ -119,6 +119,7 @@ type format struct {
 	mime     string // of an image or of something binary, "" for text
 	image    bool   // one that models take
 	encoding string // of text, as far as a byte order mark says it
+	nuls     bool   // but for NUL characters it would be text
 }
 
 // sniff tells text from the rest. Signatures that are plain letters, as "BM" or
@@ -141,7 +142,8 @@ func sniff(head []byte) format {
 		return format{encoding: utf8Text}
 	}
 	if !known {
-		return format{mime: "application/octet-stream"}
+		rest := bytes.ReplaceAll(head, []byte{0}, nil)
+		return format{mime: "application/octet-stream", nuls: len(rest) > 0 && strings.HasPrefix(http.DetectContentType(rest), "text/")}
 	}
 	switch mime {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":

@@ -46,6 +46,9 @@ type walked struct {
 func (k *walker) run() error {
 	top, err := k.start.OpenDir()
 	if err != nil {
+		if info, other := k.start.Root.Lstat(k.start.Rel); other == nil && info.Mode()&(fs.ModeDir|fs.ModeSymlink) == 0 {
+			return protocol.Errorf(protocol.CodeInvalidParams, "%s is not a directory but a %s: read shows a file, stat describes it", k.start.Display, kindOf(info.Mode()))
+		}
 		return err
 	}
 	defer top.Close()

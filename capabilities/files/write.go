@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
 	"github.com/agent-executor/executor/protocol"
@@ -27,11 +26,11 @@ type writeInput struct {
 func (in writeInput) Check() error {
 	switch {
 	case in.Mode != "" && in.Mode != modeOverwrite && in.Mode != modeCreate:
-		return protocol.Errorf(protocol.CodeInvalidParams, "mode must be overwrite or create, not %q", in.Mode)
-	case strings.HasSuffix(capabilities.UnquoteName(in.Path), "/"):
-		return protocol.Errorf(protocol.CodeInvalidParams, "path names a directory: %s", in.Path)
+		return protocol.Errorf(protocol.CodeInvalidParams, "mode must be overwrite or create, not %s", named(in.Mode))
+	case namesDir(in.Path):
+		return errNamesDir("path", in.Path)
 	}
-	return nil
+	return checkHome("path", in.Path)
 }
 
 type writeOutput struct {

@@ -34,6 +34,8 @@ var ErrNotRegular = errors.New("not a regular file")
 // Options say more about a Write. The zero value replaces or creates.
 type Options struct {
 	Perm fs.FileMode // permission bits of a new file, less the umask; 0 is 0666
+	// NoPerm: a new file has no permission bits at all, whatever Perm is.
+	NoPerm bool
 	// New: there must be nothing under the name, else the error is fs.ErrExist. It
 	// is decided at the moment the name is taken, not before. Without it, fs.ErrExist
 	// means that a file appeared while a new one was being written.
@@ -79,7 +81,10 @@ type writer struct {
 }
 
 func (w *writer) write() (Result, error) {
-	if w.opts.Perm == 0 {
+	switch {
+	case w.opts.NoPerm:
+		w.opts.Perm = 0
+	case w.opts.Perm == 0:
 		w.opts.Perm = 0o666
 	}
 	handle, err := w.dir.OpenFile(".", os.O_RDONLY|nonblock, 0)

@@ -41,7 +41,8 @@ func (w *writer) newNamedTemp(perm fs.FileMode) (*temp, error) {
 // errNoName: a file that has no name could not be given one.
 var errNoName = errors.New("the system gives no name to a file that has none")
 
-// take closes the file and gives it name, in the place of what has it.
+// take closes the file and gives it name, in the place of what has it. A file that had no
+// name has another one for a moment, which is as short as can be: a crash leaves it.
 func (t *temp) take(name string) error {
 	if t.name == "" {
 		between := TempName()
@@ -49,8 +50,8 @@ func (t *temp) take(name string) error {
 			return fmt.Errorf("%w: %w", errNoName, err)
 		}
 		t.name = between
-	}
-	if err := t.file.Close(); err != nil {
+		defer t.file.Close() // it is on the disk already
+	} else if err := t.file.Close(); err != nil {
 		return err
 	}
 	if err := t.dir.Rename(t.name, name); err != nil {
