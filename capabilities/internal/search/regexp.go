@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -91,6 +92,9 @@ func compile(pattern string, ignoreCase, multiline bool) (*matcher, error) {
 	return m, nil
 }
 
+// simpler is what to do where RE2 has not what is asked for.
+const simpler = ": search for a simpler pattern and look at what it finds"
+
 // patternError words an error of the parser and says what helps.
 func patternError(pattern string, err error) error {
 	what, why := err.Error(), ""
@@ -98,17 +102,32 @@ func patternError(pattern string, err error) error {
 	if errors.As(err, &bad) {
 		what = fmt.Sprintf("%s: `%s`", bad.Code, protocolText(bad.Expr))
 		switch bad.Code {
-		case syntax.ErrInvalidPerlOp:
-			why = "; RE2 knows the flags i, m, s and U, as in (?i)"
-			if lookAround().MatchString(bad.Expr) {
-				why = "; RE2 has no look-around and no atomic groups: search for a simpler pattern and look at what it finds"
+		case syntax.ErrInvalidPerlOp, syntax.ErrInvalidNamedCapture:
+			switch {
+			case lookAround().MatchString(bad.Expr):
+				why = "; RE2 has no look-around and no atomic groups" + simpler
+			case bad.Expr == "(?P" && strings.Contains(pattern, "(?P="):
+				why = "; RE2 has no back-references" + simpler
+			case bad.Code == syntax.ErrInvalidNamedCapture:
+				why = "; a group with a name is (?P<name>...)"
+			default:
+				why = "; RE2 knows the flags i, m, s and U, as in (?i) and (?i:...)"
 			}
 		case syntax.ErrInvalidEscape:
-			if len(bad.Expr) == 2 && '1' <= bad.Expr[1] && bad.Expr[1] <= '9' {
-				why = "; RE2 has no back-references: search for a simpler pattern and look at what it finds"
+			if len(bad.Expr) == 2 && ('1' <= bad.Expr[1] && bad.Expr[1] <= '9' || bad.Expr[1] == 'k') {
+				why = "; RE2 has no back-references" + simpler
 			}
+		case syntax.ErrInvalidRepeatOp:
+			why = "; RE2 has no possessive repetition: one of the signs is enough"
 		case syntax.ErrInvalidRepeatSize:
-			why = "; RE2 repeats at most 1,000 times, and the second number is not less than the first"
+			why = "; RE2 repeats at most 1,000 times"
+			if first, second, ok := strings.Cut(strings.Trim(bad.Expr, "{}"), ","); ok {
+				from, err1 := strconv.Atoi(first)
+				to, err2 := strconv.Atoi(second)
+				if err1 == nil && err2 == nil && to < from {
+					why = "; the first number is larger than the second"
+				}
+			}
 		case syntax.ErrLarge, syntax.ErrNestingDepth:
 			why = "; use a shorter pattern"
 		case syntax.ErrInvalidUTF8:
