@@ -18,12 +18,16 @@ const (
 )
 
 // refuseFiltered refuses to take files into the repository that a filter would have changed: without it they
-// would be stored as they are, large or in clear text.
-func (r *repository) refuseFiltered(ctx context.Context, args []string) error {
+// would be stored as they are, large or in clear text. others: files that it does not know yet are taken, too.
+func (r *repository) refuseFiltered(ctx context.Context, others bool, args []string) error {
 	if len(r.config.filters) == 0 || r.top == "" {
 		return nil
 	}
-	text, err := r.ask(ctx, maxChanged, append([]string{"ls-files", "-z", "--modified", "--others", "--exclude-standard", "--"}, args...)...)
+	argv := []string{"ls-files", "-z", "--modified"}
+	if others {
+		argv = append(argv, "--others", "--exclude-standard")
+	}
+	text, err := r.ask(ctx, maxChanged, append(append(argv, "--"), args...)...)
 	if err != nil {
 		return err
 	}

@@ -212,11 +212,66 @@ func TestHostileSubmodule(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(sub, ".git"), outside))
 	b.put("sub/.git", "gitdir: "+outside+"\n")
 	b.put("a.txt", "c\n")
-	assert.Contains(t, b.works("status", "-s"), " M a.txt")
-	b.refused("workspace_boundary", "commit", "-am", "x")
+	for _, call := range [][]string{{"status", "-s"}, {"diff"}, {"changed_files"}, {"commit", "-am", "x"}} {
+		b.refused("workspace_boundary", call[0], call[1:]...) // they say which commit the submodule is at
+	}
 	absent(t, sentinel)
 	b.gitMayFail(b.top, "status")
 	assert.FileExists(t, sentinel, "the trick works with a git that is not kept from it")
+}
+
+// Nothing outside is read to find out which commit a submodule is at, nor one that add would make a submodule.
+func TestSubmodulesThatLeadOut(t *testing.T) {
+	for name, lead := range map[string]func(b *bench, sub, secret string){
+		"packed branches": func(b *bench, sub, secret string) {
+			require.NoError(t, os.RemoveAll(filepath.Join(sub, ".git", "refs", "heads")))
+			require.NoError(t, os.Mkdir(filepath.Join(sub, ".git", "refs", "heads"), 0o755))
+			require.NoError(t, os.Symlink(secret, filepath.Join(sub, ".git", "packed-refs")))
+		},
+		"a repository beside it": func(b *bench, sub, secret string) {
+			require.NoError(t, os.Rename(filepath.Join(sub, ".git"), filepath.Join(b.top, "o")))
+			b.put("sub/.git", "gitdir: ../o\n")
+			require.NoError(t, os.RemoveAll(filepath.Join(b.top, "o", "refs", "heads")))
+			require.NoError(t, os.Symlink(filepath.Dir(secret), filepath.Join(b.top, "o", "refs", "heads")))
+		},
+		"whose branches it has": func(b *bench, sub, secret string) {
+			b.put("sub/.git/commondir", "../../c\n")
+			for _, dir := range []string{"refs", "objects"} {
+				require.NoError(t, os.MkdirAll(filepath.Join(b.top, "c", dir), 0o755))
+			}
+			require.NoError(t, os.Symlink(secret, filepath.Join(b.top, "c", "packed-refs")))
+		},
+	} {
+		for _, known := range []bool{true, false} {
+			b := newBench(t, Options{Subcommands: []string{"add"}})
+			b.commit("a.txt", "a\n")
+			secret := filepath.Join(b.base, "outside", "secret")
+			b.put(secret, "the secret\n")
+			sub := filepath.Join(b.top, "sub")
+			require.NoError(t, os.Mkdir(sub, 0o755))
+			b.gitIn(sub, "init", "-q", "-b", "main")
+			b.put("sub/f", "f\n")
+			b.gitIn(sub, "add", ".")
+			b.gitIn(sub, "commit", "-qm", "sub")
+			if known {
+				b.git("add", "sub")
+				b.git("commit", "-qm", "with a submodule")
+				b.works("status")
+			}
+			lead(b, sub, secret)
+			b.put("a.txt", "b\n")
+			if known {
+				for _, call := range [][]string{{"status"}, {"diff", "HEAD"}, {"changed_files"}, {"commit", "-am", "x"}} {
+					assert.NotContains(t, b.refused("workspace_boundary", call[0], call[1:]...), "the secret", name)
+				}
+			} else {
+				b.works("status")
+				b.works("diff")
+			}
+			b.refused("workspace_boundary", "add", "-A")
+			b.refused("workspace_boundary", "add", "--", "sub")
+		}
+	}
 }
 
 // A repository of which a part is outside the roots is not used.

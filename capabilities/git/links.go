@@ -90,12 +90,7 @@ func (r *repository) checkParts(ctx context.Context) error {
 			return err
 		}
 	}
-	// Relative alternates begin where the objects really are.
-	objects, err := r.real("where its objects are", filepath.Join(r.common, "objects"))
-	if err != nil {
-		return err
-	}
-	return w.alternates(objects, 0)
+	return w.objects(r.common)
 }
 
 func (w *walk) directory(at place) error {
@@ -202,10 +197,23 @@ func (w *walk) commonDir(dir, path string) error {
 	if to == "" {
 		return nil
 	}
-	if to = beside(dir, to); !inside(w.r.workspace, to) {
-		return w.r.outside("the repository that a work tree of it belongs to", to)
+	common, err := w.r.real("the repository that a work tree of it belongs to", beside(dir, to))
+	if err != nil {
+		return err
 	}
-	return nil
+	if err := w.directory(place{common, gitDirectory, true}); err != nil {
+		return err
+	}
+	return w.objects(common)
+}
+
+// objects looks where the objects of a repository come from. What is relative begins where they really are.
+func (w *walk) objects(common string) error {
+	objects, err := w.r.real("where its objects are", filepath.Join(common, "objects"))
+	if err != nil {
+		return err
+	}
+	return w.alternates(objects, 0)
 }
 
 var errTooLong = errors.New("it is too long")

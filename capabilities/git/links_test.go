@@ -46,6 +46,8 @@ func TestLinksBehindLinks(t *testing.T) {
 		"resolutions":                     {make: `mkdir .git/rr-cache; ln -s $OUT .git/rr-cache/0123456789012345678901234567890123456789`},
 		"a work tree's HEAD":              {make: `mkdir -p .git/worktrees/wt; ln -s $OUT/.git/HEAD .git/worktrees/wt/HEAD`},
 		"a work tree's repository":        {make: `mkdir -p .git/worktrees/wt; echo $OUT/.git >.git/worktrees/wt/commondir; cp .git/HEAD .git/worktrees/wt/`},
+		"the branches of a work tree":     {make: `mkdir -p .git/worktrees/wt other/refs other/objects; echo ../../../other >.git/worktrees/wt/commondir; echo 'ref: refs/heads/main' >.git/worktrees/wt/HEAD; ln -s $OUT/list other/packed-refs`},
+		"the objects of a work tree":      {make: `mkdir -p .git/worktrees/wt other/refs other/objects/info; echo ../../../other >.git/worktrees/wt/commondir; echo $OUT/.git/objects >other/objects/info/alternates`},
 		"a submodule's branches":          {make: `mkdir -p .git/modules/a/b/refs; cp .git/HEAD .git/modules/a/b/; ln -s $OUT/.git/refs/heads .git/modules/a/b/refs/heads`},
 		"a submodule's repository":        {make: `mkdir -p .git/modules/a/b; cp .git/HEAD .git/modules/a/b/; echo ../../../../../outside/.git >.git/modules/a/b/commondir`},
 		"whose it is":                     {make: `ln -s $OUT/list .git/commondir`},

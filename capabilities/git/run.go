@@ -54,6 +54,11 @@ func (g *Git) run(ctx context.Context, call *capabilities.Call, in input) (proto
 	if err != nil {
 		return protocol.ToolOutput{}, err
 	}
+	if !c.writes { // see prepareWrite
+		if err := r.checkSubmodules(ctx); err != nil {
+			return protocol.ToolOutput{}, err
+		}
+	}
 	r.readNames(args)
 	if err := r.checkPaths(args); err != nil {
 		return protocol.ToolOutput{}, err
@@ -194,13 +199,19 @@ func (r *repository) prepareWrite(ctx context.Context, args *arguments) error {
 		return err
 	}
 	paths := append(append([]string{}, args.plain...), args.paths...)
-	switch {
-	case len(paths) > 0:
-		return r.refuseFiltered(ctx, paths)
-	case args.has("all"), args.has("update"):
-		return r.refuseFiltered(ctx, []string{":/"})
+	if len(paths) == 0 && (args.has("all") || args.has("update")) {
+		paths = []string{":/"}
 	}
-	return nil
+	if len(paths) == 0 {
+		return nil
+	}
+	others := args.command.name == "add" && !args.has("update")
+	if others {
+		if err := r.checkNested(ctx, paths); err != nil {
+			return err
+		}
+	}
+	return r.refuseFiltered(ctx, others, paths)
 }
 
 var lockHeld = sync.OnceValue(func() *regexp.Regexp {
