@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"github.com/agent-executor/executor/capabilities"
@@ -63,6 +65,14 @@ func checkTools(r *config.Resolved) {
 	tools, err := config.ExecTools(r.Settings.ExecTools)
 	if err != nil {
 		return // has been said
+	}
+	for _, t := range tools {
+		// A name is looked for in the PATH of the session's user when it is called.
+		if program := t.Command[0]; filepath.IsAbs(program) {
+			if _, err := exec.LookPath(program); err != nil {
+				r.Warn(fmt.Sprintf("exec_tools: %s: %s is no program that can be run: %v", t.Name, capabilities.QuoteName(program), errors.Unwrap(err)))
+			}
+		}
 	}
 	all, err := standard.Select(standard.All(standard.Config{ExecTools: tools}), r.Settings.Capabilities)
 	if err != nil {
