@@ -205,7 +205,7 @@ func (p *grepPage) add(mode search.Mode, f search.File) bool {
 	group := heading
 	told := 0 // rows before it are in LinesCut if they are cut
 	for i, row := range f.Rows {
-		if p.context > 0 && i > 0 && row.Line != behind(f.Rows[i-1]) {
+		if p.context > 0 && i > 0 && row.Line > behind(f.Rows[i-1]) {
 			group += "--\n"
 		}
 		if row.Column == 0 {

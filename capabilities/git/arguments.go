@@ -155,9 +155,17 @@ func take(c *command, args []string) (*arguments, error) {
 	return a, nil
 }
 
+// unquoteLast reads a name, alone or behind what it is in, as in HEAD:$'…'.
+func unquoteLast(text string) string {
+	if i := strings.Index(text, ":$'"); i >= 0 {
+		return text[:i+1] + capabilities.UnquoteName(text[i+1:])
+	}
+	return capabilities.UnquoteName(text)
+}
+
 // plainName is what an argument that is no option means. Written out it must not be one.
 func plainName(i int, arg string) (string, error) {
-	name := capabilities.UnquoteName(arg)
+	name := unquoteLast(arg)
 	switch {
 	case name == "":
 		return "", invalid("args[%d]: is empty", i)
@@ -234,11 +242,7 @@ func (a *arguments) add(o *option, written, value string, valued bool) error {
 	}
 	a.values[o.name] = append(a.values[o.name], value)
 	if o.path && valued {
-		if i := strings.Index(value, ":$'"); i >= 0 {
-			value = value[:i+1] + capabilities.UnquoteName(value[i+1:])
-		} else {
-			value = capabilities.UnquoteName(value)
-		}
+		value = unquoteLast(value)
 		if strings.ContainsRune(value, 0) {
 			return invalid("git %s: the value of %s contains a NUL character, which no argument can", a.command.name, written)
 		}

@@ -67,6 +67,7 @@ func TestNamesComeBack(t *testing.T) {
 	assert.Contains(t, b.works("log", "--name-only", "-1"), `"caf\351"`)
 	assert.Contains(t, b.works("show", "--", "$'caf\\xe9'"), "\n+++ \"b/caf\\351\"\n@@ -0,0 +1 @@\n+text of caf\n")
 	assert.Contains(t, b.works("log", "-L1,1:"+`$'caf\xe9'`), "+text of caf")
+	assert.Contains(t, b.works("show", `HEAD:$'caf\xe9'`), "text of caf")
 	assert.Contains(t, b.works("log", "--format=%s", "dir[1]"), "odd")
 	b.put("a.txt", "b\n")
 	b.works("commit", "-m", "one", ":(top)a.txt")

@@ -131,7 +131,7 @@ func parseFilter(pattern string) (filter, error) {
 	}
 	pattern = strings.TrimPrefix(pattern, "./")
 	pattern = strings.TrimPrefix(pattern, "/")
-	if strings.HasSuffix(pattern, "/") {
+	if strings.HasSuffix(pattern, "/") && !not { // else the directory is not entered
 		pattern += "**"
 	}
 	g, err := parseGlob("glob", pattern)

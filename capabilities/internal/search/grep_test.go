@@ -63,6 +63,7 @@ func TestGrep(t *testing.T) {
 		{GrepOptions{Pattern: "(?i)needle", Glob: "!sub/**", Mode: ModeCount}, "a.go:2"},
 		{GrepOptions{Pattern: "(?i)needle", Glob: "!sub", Mode: ModeCount}, "a.go:2"}, // a directory of that name, too
 		{GrepOptions{Pattern: "(?i)needle", Glob: "!sub/", Mode: ModeCount}, "a.go:2"},
+		{GrepOptions{Pattern: "(?i)needle", Glob: "!**/", Mode: ModeCount}, "a.go:2"},
 		{GrepOptions{Pattern: "(?i)needle", Glob: "!/sub", Mode: ModeCount}, "a.go:2"},
 		{GrepOptions{Pattern: "(?i)needle", Glob: "!s[tu]b", Mode: ModeCount}, "a.go:2"},
 		{GrepOptions{Pattern: "(?i)needle", Glob: "!su", Mode: ModeCount}, "a.go:2 sub/b.txt:2"},
