@@ -111,7 +111,8 @@ func (f *Files) editOnce(ctx context.Context, call *capabilities.Call, in editIn
 }
 
 // current reads the content that is to be edited, UTF-16 as UTF-8, and applies the
-// stale-write rule.
+// stale-write rule. Wide text that would not come back as it was is refused: its bytes
+// are no text, and a match among them would tear characters apart.
 func (t *target) current(ctx context.Context, unsafe bool) ([]byte, error) {
 	if !t.exists {
 		if near := nearPlace(t.p); near != "" {
@@ -128,8 +129,25 @@ func (t *target) current(ctx context.Context, unsafe bool) ([]byte, error) {
 			err = t.seen.mayEdit(t.p, t.now)
 		}
 	}
-	if text, encoding, ok := fromUTF16(content); ok {
-		t.encoding, content = encoding, text
+	if err != nil {
+		return nil, err
 	}
-	return slices.Clip(content), err
+	if wide := wideEncoding(content); wide != "" {
+		text, ok := fromUTF16(content, wide)
+		if !ok {
+			return nil, errDamaged(t.p.Display, wide)
+		}
+		t.encoding, content = wide, text
+	}
+	return slices.Clip(content), nil
+}
+
+// errDamaged says that a file cannot be edited as the text it says it is.
+func errDamaged(display, encoding string) *protocol.Error {
+	what := "with characters that are damaged, and cannot be edited as text"
+	if encoding == utf32LE {
+		what = "and cannot be edited as text"
+	}
+	return protocol.Errorf(protocol.CodeNotFound, "old_string was not looked for in %s: the file is %s %s; write makes it UTF-8, or use a command",
+		display, encoding, what).WithReason(protocol.ReasonNoMatch)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/capabilities/internal/search"
 	"github.com/agent-executor/executor/protocol"
 )
 
@@ -73,7 +74,15 @@ func newChooser(w *capabilities.Workspace, dir, glob string) (c chooser, err err
 
 // forLists is the pattern as search.ParsePattern reads it: with a slash in it if it is not
 // for a name anywhere.
+// One that takes all at any depth has no slash and needs one, or only the first level
+// would be looked at.
 func (c chooser) forLists() string {
+	if bare, dirs := strings.CutSuffix(c.pattern, "/"); takesAll(bare) {
+		if dirs {
+			return "**/*/"
+		}
+		return "**/*"
+	}
 	switch bare, dirs := strings.CutSuffix(c.pattern, "/"); {
 	case !c.top || strings.Contains(bare, "/"):
 		return c.pattern
@@ -81,6 +90,16 @@ func (c chooser) forLists() string {
 		return bare + "{/,/}"
 	}
 	return c.pattern + "{,/}"
+}
+
+// takesAll reports that a pattern without a slash is ** or has it among its alternatives:
+// no other matches a path with one.
+func takesAll(bare string) bool {
+	if strings.Contains(bare, "/") || !strings.Contains(bare, "**") {
+		return false
+	}
+	p, err := search.ParsePattern("glob", bare+"{,/}") // a slash, so that paths are matched
+	return err == nil && p.Match("a/b/c", true)
 }
 
 // forGrep is the pattern as search.Grep reads it.

@@ -66,6 +66,20 @@ func TestGlobMember(t *testing.T) {
 	assert.Equal(t, []string{"a.go"}, found(b.ok("grep", obj{"pattern": "needle", "glob": "*.py", "path": "a.go"})), "a file that is named is meant")
 	assert.Equal(t, []string{"src"}, found(b.ok("list_files", obj{"glob": "/src/"})))
 	assert.Equal(t, []string{"src", "src/src"}, found(b.ok("list_files", obj{"glob": "src/", "recursive": true})))
+	// ** is all at any depth for each of them.
+	dirs := []string{"other", "src", "src/src", "src/sub", "x[1]"}
+	all := append(dirs[:len(dirs):len(dirs)], everywhere...)
+	for glob, want := range map[string][]string{
+		"**": all, "./**": all, "/**": all, "**/**": all, "{**}": all, "{none,**}": all, b.path() + "/**": all,
+		"**/": dirs, "{**}/": dirs, "/**/": dirs, "**/*/": dirs, "{**/,none}": dirs,
+		"**.go": {"a.go"}, "{none,**}.go": {"a.go"}, "s{**,x}": {"src"}, `[*]**`: nil, `\**`: nil,
+	} {
+		for _, tool := range []string{"list_files", "stat"} {
+			assert.ElementsMatch(t, want, found(b.ok(tool, obj{"glob": glob})), "%s %s", tool, glob)
+		}
+	}
+	assert.ElementsMatch(t, []string{"src/a.go", "src/sub", "src/sub/a.go", "src/src", "src/src/a.go"}, found(b.ok("stat", obj{"path": "src", "glob": "**"})))
+	assert.ElementsMatch(t, []string{"src/sub", "src/src"}, found(b.ok("stat", obj{"path": "src", "glob": "**/"})))
 	for _, glob := range []string{"../*", "src/../*.go", "..", "{a,../b}", b.path() + "/../*", "src/.."} {
 		for _, tool := range []string{"grep", "list_files", "stat"} {
 			in := obj{"glob": glob}

@@ -39,6 +39,7 @@ type lines struct {
 	total    int64   // lines in the whole text; a last one without newline counts
 	nuls     int64   // NUL characters in the whole text
 	unending bool    // the last line has no newline
+	damaged  bool    // it is UTF-16 with halves of characters
 	full     bool    // it ended because window.bytes were used up
 	blocks   []int64 // newlines before each block of the file, as far as it was read
 }

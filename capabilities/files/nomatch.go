@@ -36,11 +36,7 @@ var numbered = sync.OnceValue(func() *regexp.Regexp {
 })
 
 func whyNot(content []byte, old string) string {
-	kind := sniff(content[:min(len(content), headSize)])
-	switch {
-	case kind.encoding == utf16LE || kind.encoding == utf16BE:
-		return fmt.Sprintf(": the file is %s with characters that are damaged, and cannot be edited as text; write makes it UTF-8, or use a command", kind.encoding)
-	case kind.encoding == "":
+	if sniff(content[:min(len(content), headSize)]).encoding == "" {
 		return ": the file is binary"
 	}
 	if bare, ok := withoutNumbers(old); ok {

@@ -13,7 +13,7 @@ type notes struct {
 	invalid, nuls        int
 	crlf, cut            int
 	longest, longestLine int64
-	unending             bool
+	unending, damaged    bool
 }
 
 func (f *Files) about(w io.Writer, n notes, out readOutput, in readInput) {
@@ -28,7 +28,11 @@ func (f *Files) about(w io.Writer, n notes, out readOutput, in readInput) {
 	case utf8BOM:
 		fmt.Fprintln(w, "[begins with a UTF-8 byte order mark]")
 	case utf16LE, utf16BE:
-		fmt.Fprintf(w, "[the file is %s; edit keeps it so, write would make it UTF-8]\n", out.Encoding)
+		if n.damaged {
+			fmt.Fprintf(w, "[the file is %s with characters that are damaged, and cannot be edited; write would make it UTF-8]\n", out.Encoding)
+		} else {
+			fmt.Fprintf(w, "[the file is %s; edit keeps it so, write would make it UTF-8]\n", out.Encoding)
+		}
 	case notUTF8Text:
 		fmt.Fprintf(w, "[not UTF-8, Latin-1 perhaps: %s shown as U+FFFD]\n", plural(int64(n.invalid), "byte"))
 	}

@@ -158,7 +158,10 @@ func (l *look) first(ctx context.Context, file io.Reader, buffer *bufio.Reader, 
 		}
 		l.found, err = scanSource(src, s, false)
 	case utf16LE, utf16BE:
-		l.found, err = scan(src.decoded(l.format.encoding), l.window, l.page.add)
+		order, _ := utf16Order(l.format.encoding)
+		wide := newWideReader(src, order)
+		l.found, err = scan(wide.decoded(order), l.window, l.page.add)
+		l.found.damaged = wide.damaged()
 		l.found.blocks = nil // of the decoded text
 	default:
 		if l.format.image {
@@ -300,6 +303,7 @@ func (f *Files) text(out readOutput, found lines, p *page, in readInput) protoco
 		fmt.Fprintf(&p.text, "[%s more; continue with offset %d]\n", plural(found.total-last, "line"), last+1)
 	}
 	p.notes.unending = found.unending && last == found.total
+	p.notes.damaged = found.damaged
 	f.about(&p.text, p.notes, out, in)
 	return output(out, strings.TrimSuffix(p.text.String(), "\n"))
 }

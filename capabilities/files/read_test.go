@@ -165,7 +165,7 @@ func TestReadBytesThatAreNoText(t *testing.T) {
 	}{
 		{"UTF-16LE", utf16("\xff\xfe", "hi\n─é\r\n"), readOutput{Content: "hi\n─é\r\n", TotalLines: 2, Encoding: "utf-16le"}, "[the file is utf-16le; edit keeps it so, write would make it UTF-8]"},
 		{"UTF-16BE", utf16("\xfe\xff", "hi\n"), readOutput{Content: "hi\n", TotalLines: 1, Encoding: "utf-16be"}, "utf-16be"},
-		{"UTF-16 cut in the middle", "\xff\xfeh\x00i", readOutput{Content: "h\ufffd", TotalLines: 1, Encoding: "utf-16le"}, "utf-16le"},
+		{"UTF-16 cut in the middle", "\xff\xfeh\x00i", readOutput{Content: "h\ufffd", TotalLines: 1, Encoding: "utf-16le"}, "[the file is utf-16le with characters that are damaged, and cannot be edited;"},
 		{"UTF-16 without a mark", "h\x00i\x00\n\x00", readOutput{MIMEType: "application/octet-stream", Binary: true}, "6 bytes"},
 		{"UTF-32", "\xff\xfe\x00\x00h\x00\x00\x00", readOutput{MIMEType: "text/plain; charset=utf-32", Binary: true}, "binary"},
 		{"UTF-8 mark", "\xef\xbb\xbfhi\n", readOutput{Content: "hi\n", TotalLines: 1, Encoding: "utf-8-bom"}, "byte order mark"},

@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/agent-executor/executor/capabilities"
+	"github.com/agent-executor/executor/protocol"
 )
 
 // More of the kinds of cases 50, 54 and X3: edits that follow each other, marks and line
@@ -102,9 +104,10 @@ func TestDeepAndLong(t *testing.T) {
 	deep := strings.Repeat("d/", 400)
 	out, err := b.call("write", obj{"path": deep + "f", "content": "x", "create_dirs": true})
 	require.NoError(t, err)
-	assert.Len(t, out.Mutations, 401)
-	assert.Equal(t, strings.TrimSuffix(deep, "/"), out.Mutations[399].Path)
+	require.Equal(t, 258, len(out.Mutations)) // of 401, see mkdirs
 	assert.Equal(t, "d/d", out.Mutations[1].Path)
+	assert.Equal(t, strings.Repeat("/d", 256)[1:], out.Mutations[255].Path)
+	assert.Equal(t, strings.TrimSuffix(deep, "/"), out.Mutations[256].Path)
 	_, got := b.read(obj{"path": deep + "f"})
 	assert.Equal(t, "x", got.Content)
 	b.refused("not_found", "write", obj{"path": deep + "f/g", "content": "x", "create_dirs": true})
@@ -120,6 +123,41 @@ func TestDeepAndLong(t *testing.T) {
 	b.refused("invalid_params", "move", obj{"from": strings.Repeat("n", 255), "to": long + "éé"})
 }
 
+// However many directories a call makes, what it says of them is no more than a brain
+// takes, and names all: a path names those above it.
+func TestMutationsOfDeepDirectories(t *testing.T) {
+	b := newBench(t)
+	sane := strings.Repeat("directory/", 100)
+	out, _ := b.write(obj{"path": sane + "f", "content": "x", "create_dirs": true})
+	require.Equal(t, 101, len(out.Mutations))
+	for i, m := range out.Mutations[:100] {
+		assert.Equal(t, protocol.Mutation{Op: "mkdir", Path: sane[:10*i+9]}, m)
+	}
+	for tool, in := range map[string]obj{
+		"write": {"path": strings.Repeat("w/", 1500) + "f", "content": "x", "create_dirs": true},
+		"mkdir": {"path": strings.Repeat("m/", 1500)},
+	} {
+		out := b.ok(tool, in)
+		require.Greater(t, len(out.Mutations), 256)
+		size := 0
+		for i, m := range out.Mutations[:256] {
+			assert.Equal(t, strings.Repeat("/"+tool[:1], i+1)[1:], m.Path)
+			size += len(m.Path)
+		}
+		assert.Equal(t, protocol.Mutation{Op: "mkdir", Path: strings.Repeat("/"+tool[:1], 1500)[1:]}, out.Mutations[256])
+		assert.LessOrEqual(t, size, maxMadeBytes)
+		sent, err := json.Marshal(out)
+		require.NoError(t, err)
+		assert.Less(t, len(sent), 128<<10)
+	}
+	assert.Empty(t, mkdirs(nil))
+	// One path alone may be as long as it likes.
+	long := capabilities.Path{Display: strings.Repeat("x", maxMadeBytes+1)}
+	assert.Len(t, mkdirs([]capabilities.Path{long}), 1)
+	assert.Len(t, mkdirs([]capabilities.Path{long, long}), 2)
+	assert.Len(t, mkdirs([]capabilities.Path{long, long, long}), 2)
+}
+
 // With several roots as well; and who has given up does not wait for the rest.
 func TestDeepInSeveralRoots(t *testing.T) {
 	b := newBench(t)
@@ -128,8 +166,8 @@ func TestDeepInSeveralRoots(t *testing.T) {
 	deep := strings.TrimSuffix(strings.Repeat("d/", 400), "/")
 	out, err := b.call("mkdir", obj{"path": deep})
 	require.NoError(t, err)
-	assert.Len(t, out.Mutations, 400)
-	assert.Equal(t, deep, out.Mutations[399].Path)
+	require.Equal(t, 257, len(out.Mutations)) // of 400, see mkdirs
+	assert.Equal(t, deep, out.Mutations[256].Path)
 
 	p, err := b.session.Workspace().ResolveWrite("gone/a/b")
 	require.NoError(t, err)

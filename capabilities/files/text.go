@@ -10,9 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/text/encoding/unicode"
-	"golang.org/x/text/transform"
 )
 
 // headSize is how many bytes at the start of a file tell what it is.
@@ -111,6 +108,7 @@ const (
 	utf8BOM     = "utf-8-bom"
 	utf16LE     = "utf-16le"
 	utf16BE     = "utf-16be"
+	utf32LE     = "utf-32le"
 	notUTF8Text = "unknown-8bit"
 )
 
@@ -128,7 +126,7 @@ func sniff(head []byte) format {
 	switch {
 	case bytes.HasPrefix(head, []byte(utf8Mark)):
 		return format{encoding: utf8BOM}
-	case bytes.HasPrefix(head, []byte("\xff\xfe\x00\x00")): // UTF-32
+	case bytes.HasPrefix(head, []byte(utf32Mark)):
 		return format{mime: "text/plain; charset=utf-32"}
 	case bytes.HasPrefix(head, []byte("\xff\xfe")):
 		return format{encoding: utf16LE}
@@ -152,19 +150,11 @@ func sniff(head []byte) format {
 	return format{mime: mime}
 }
 
-// utf8Mark is a byte order mark in UTF-8.
-const utf8Mark = "\xef\xbb\xbf"
-
-// decoded returns UTF-16 as UTF-8, without a byte order mark.
-func (s *source) decoded(encoding string) io.Reader {
-	switch encoding {
-	case utf16LE:
-		return transform.NewReader(s, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder())
-	case utf16BE:
-		return transform.NewReader(s, unicode.UTF16(unicode.BigEndian, unicode.UseBOM).NewDecoder())
-	}
-	return s
-}
+// Byte order marks in UTF-8 and in UTF-32, low bytes first.
+const (
+	utf8Mark  = "\xef\xbb\xbf"
+	utf32Mark = "\xff\xfe\x00\x00"
+)
 
 // wholeRunes drops a character that is cut off at the end of b.
 func wholeRunes(b []byte) []byte {

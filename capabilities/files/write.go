@@ -99,9 +99,7 @@ func (f *Files) writeOnce(ctx context.Context, s *capabilities.Session, in write
 	}
 	now := t.written
 	t.seen.put(t.p, now)
-	for _, d := range made {
-		out.Mutations = append(out.Mutations, protocol.Mutation{Op: opMkdir, Path: d.Display})
-	}
+	out.Mutations = mkdirs(made)
 	op, verb := opModify, "Wrote"
 	if res.Created {
 		op, verb = opCreate, "Created"
