@@ -137,7 +137,8 @@ type Artifact struct {
 }
 
 // Mutation is one path that a call changed. Op is create, modify, delete, move,
-// mkdir or chmod.
+// mkdir or chmod. Of very many directories made one inside the other, the innermost
+// stands for some.
 type Mutation struct {
 	Op     string `json:"op"`
 	Path   string `json:"path"`
