@@ -181,16 +181,22 @@ func TestHostileRepositories(t *testing.T) {
 	}
 }
 
+// nested makes a repository with a commit in the work tree.
+func (b *bench) nested(name string) (dir string) {
+	dir = filepath.Join(b.top, name)
+	require.NoError(b.t, os.Mkdir(dir, 0o755))
+	b.gitIn(dir, "init", "-q", "-b", "main")
+	b.put(filepath.Join(dir, "f.txt"), "f\n")
+	b.gitIn(dir, "add", ".")
+	b.gitIn(dir, "commit", "-qm", name)
+	return dir
+}
+
 // The tricks of a submodule, where git starts a git of its own.
 func TestHostileSubmodule(t *testing.T) {
 	b := newBench(t, Options{Subcommands: []string{"add"}})
 	b.commit("a.txt", "a\n")
-	sub := filepath.Join(b.top, "sub")
-	require.NoError(t, os.Mkdir(sub, 0o755))
-	b.gitIn(sub, "init", "-q", "-b", "main")
-	b.put("sub/f.txt", "f\n")
-	b.gitIn(sub, "add", ".")
-	b.gitIn(sub, "commit", "-qm", "sub")
+	sub := b.nested("sub")
 	b.git("add", "sub")
 	b.git("commit", "-qm", "with a submodule")
 	program, sentinel := b.script("sub")
@@ -247,12 +253,7 @@ func TestSubmodulesThatLeadOut(t *testing.T) {
 			b.commit("a.txt", "a\n")
 			secret := filepath.Join(b.base, "outside", "secret")
 			b.put(secret, "the secret\n")
-			sub := filepath.Join(b.top, "sub")
-			require.NoError(t, os.Mkdir(sub, 0o755))
-			b.gitIn(sub, "init", "-q", "-b", "main")
-			b.put("sub/f", "f\n")
-			b.gitIn(sub, "add", ".")
-			b.gitIn(sub, "commit", "-qm", "sub")
+			sub := b.nested("sub")
 			if known {
 				b.git("add", "sub")
 				b.git("commit", "-qm", "with a submodule")

@@ -15,6 +15,7 @@ import (
 	"github.com/agent-executor/executor/protocol"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // A git that is ended removes its locks (case 152).
@@ -22,20 +23,22 @@ func TestNoLockIsLeft(t *testing.T) {
 	b := newBench(t, Options{AllowHooks: true})
 	b.commit("a.txt", "a\n")
 	b.put("a.txt", "b\n")
-	started := filepath.Join(b.base, "started")
-	require.NoError(t, os.Chmod(b.put(".git/hooks/pre-commit", "#!/bin/sh\ntouch '"+started+"'\nexec sleep 30\n"), 0o755))
+	path := filepath.Join(b.base, "started")
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	started, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(b.put(".git/hooks/pre-commit", "#!/bin/sh\necho >'"+path+"'\nexec sleep 30\n"), 0o755))
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Lstat(started); err == nil {
-				cancel()
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}()
+	var hook sync.WaitGroup
+	hook.Go(func() {
+		n, _ := started.Read(make([]byte, 1))
+		assert.Equal(t, 1, n, "the hook was started")
+		cancel()
+	})
 	a := b.callContext(ctx, "commit", "-am", "x")
 	assert.Equal(t, protocol.OutcomeCanceled, a.Outcome, a.text)
-	assert.FileExists(t, started)
+	require.NoError(t, started.Close())
+	hook.Wait()
 	absent(t, filepath.Join(b.top, ".git/index.lock"))
 	require.NoError(t, os.Remove(filepath.Join(b.top, ".git/hooks/pre-commit")))
 	b.works("commit", "-am", "y")
